@@ -30,7 +30,7 @@ struct omma_kv_page {
   const char *cache_salt; /* of a prompt's first page; NULL: none */
 };
 
-/* Receives the events. The engine's thread calls it between two steps, in order. Both functions
+/* Receives the events. The engine's thread calls it between two steps, in order. The functions
  * must be quick and must not call the engine. The caller owns the context. */
 struct omma_kv_events {
   void *context;
@@ -38,6 +38,8 @@ struct omma_kv_events {
   void (*stored)(void *context, const struct omma_kv_page *page);
   /* A stored page was evicted. */
   void (*removed)(void *context, const struct omma_kv_page_key *page_key);
+  /* All stored pages are gone (omma_engine_sleep). */
+  void (*cleared)(void *context);
 };
 
 #endif

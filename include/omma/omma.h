@@ -455,6 +455,16 @@ OMMA_API int64_t omma_engine_max_model_len(const struct omma_engine *engine);
  * out. */
 OMMA_API int omma_engine_count(const struct omma_engine *engine);
 OMMA_API void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats);
+/* Puts an engine to sleep that nobody needs for a while. From now on submit and omma_encode give
+ * BUSY (field "asleep"); what was submitted before ends as usual, and is waited for. Then the
+ * memory of the KV cache, of workspaces, and of all that is kept for later requests (prompts,
+ * encoded and resized images) is the system's, of each of several engines but for one that is out.
+ * Weights stay. An engine that sleeps goes on sleeping. Any thread but the engine's. Errors:
+ * CANCELLED: it was woken first. */
+OMMA_API enum omma_status omma_engine_sleep(struct omma_engine *engine, struct omma_error *error);
+/* From now on requests are taken again, with the same answers to the bit; memory is taken as they
+ * need it. Of an engine that is awake: nothing. Any thread. */
+OMMA_API void omma_engine_wake(struct omma_engine *engine);
 /* Cancels all waiting and running requests, calls the on_finish of each, joins the thread and frees
  * everything. One of several engines that is out is not waited for: it stays with all it uses, and
  * omma_model_close then frees nothing. NULL is allowed. */

@@ -1132,6 +1132,14 @@ OMMA_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         None,
         [c_void_p, c_int, POINTER(EngineStats)],
     ),
+    "omma_engine_sleep": (
+        c_int,
+        [c_void_p, POINTER(Error)],
+    ),
+    "omma_engine_wake": (
+        None,
+        [c_void_p],
+    ),
     "omma_engine_destroy": (
         None,
         [c_void_p],

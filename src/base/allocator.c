@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/checked.h"
 
@@ -83,6 +87,18 @@ void *ommai_allocate(const struct omma_allocator *allocator, size_t count, size_
 void ommai_release(const struct omma_allocator *allocator, void *pointer, size_t count, size_t size) {
   size_t bytes;
   if (pointer && rounded_size(count, size, &bytes)) allocator->release(allocator->context, pointer, bytes);
+}
+
+void ommai_discard(void *memory, size_t size) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)memory, end = begin + size;
+  uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  if (memory && last > first) (void)madvise((void *)first, last - first, MADV_DONTNEED);
+}
+
+void ommai_trim(void) {
+#ifdef __GLIBC__
+  (void)malloc_trim(0);
+#endif
 }
 
 char *ommai_duplicate(const struct omma_allocator *allocator, const char *text, size_t size) {

@@ -32,6 +32,13 @@ void *ommai_allocate_uninitialised(const struct omma_allocator *allocator, size_
 /* Gives back what either returned for the same count and size. NULL is allowed. */
 void ommai_release(const struct omma_allocator *allocator, void *pointer, size_t count, size_t size);
 
+/* Gives the whole pages of the memory back to the system: what they hold is lost, and whoever
+ * writes there again gets others. Memory that is no allocation of the process's own may stay. */
+void ommai_discard(void *memory, size_t size);
+
+/* The C library gives the system what it keeps of released memory, where it can. */
+void ommai_trim(void);
+
 /* A copy of `size` bytes plus a NUL, to be released with ommai_release(allocator, p, size + 1,
  * 1). */
 char *ommai_duplicate(const struct omma_allocator *allocator, const char *text, size_t size);

@@ -129,10 +129,7 @@ enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *ma
 
 void ommai_file_map_release_pages(const struct ommai_file_map *map, size_t offset, size_t size) {
   if (!map->data || offset > map->size || size > map->size - offset) return;
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  size_t first = (offset + page - 1) / page * page;
-  size_t last = (offset + size) / page * page;
-  if (last > first) madvise((void *)(uintptr_t)(map->data + first), last - first, MADV_DONTNEED);
+  ommai_discard((void *)(uintptr_t)(map->data + offset), size);
 }
 
 void ommai_file_map_close(struct ommai_file_map *map) {

@@ -20,11 +20,17 @@ static void destroy(struct ommai_encoder_cache *cache, struct ommai_encoded_imag
   ommai_release(&cache->allocator, image, 1, sizeof *image);
 }
 
-/* Takes an image without users out of the cache. */
-static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
-  OMMAI_ASSERT(image->n_users == 0 && image->kept && cache->counts.bytes >= bytes_of(image));
+static void unkeep(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  OMMAI_ASSERT(image->kept && cache->counts.bytes >= bytes_of(image));
   TAILQ_REMOVE(&cache->by_use, image, by_use);
   cache->counts.bytes -= bytes_of(image);
+  image->kept = false;
+}
+
+/* Takes an image without users out of the cache. */
+static void forget(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {
+  OMMAI_ASSERT(image->n_users == 0);
+  unkeep(cache, image);
   destroy(cache, image);
 }
 
@@ -151,6 +157,16 @@ void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct omm
   bool taken = put_new(cache, key, rows);
   pthread_mutex_unlock(&cache->lock);
   if (!taken) ommai_image_rows_free(rows);
+}
+
+void ommai_encoder_cache_clear(struct ommai_encoder_cache *cache) {
+  struct ommai_encoded_image *image;
+  pthread_mutex_lock(&cache->lock);
+  while ((image = TAILQ_FIRST(&cache->by_use))) {
+    unkeep(cache, image);
+    if (image->n_users == 0) destroy(cache, image);
+  }
+  pthread_mutex_unlock(&cache->lock);
 }
 
 void ommai_encoder_cache_give_back(struct ommai_encoder_cache *cache, struct ommai_encoded_image *image) {

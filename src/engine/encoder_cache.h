@@ -67,6 +67,9 @@ bool ommai_encoder_cache_has(struct ommai_encoder_cache *cache, const struct omm
 void ommai_encoder_cache_put(struct ommai_encoder_cache *cache, const struct ommai_image_key *key,
                              struct ommai_image_rows *rows);
 
+/* Keeps none any more: those in use go with their last users. Any thread. */
+void ommai_encoder_cache_clear(struct ommai_encoder_cache *cache);
+
 /* Any thread. */
 struct ommai_encoder_cache_counts ommai_encoder_cache_counts(struct ommai_encoder_cache *cache);
 

@@ -140,12 +140,21 @@ static void look_after_queue(struct omma_engine *engine) {
   report_waiting(engine);
 }
 
+/* Once nothing is left that runs. */
+static void fall_asleep(struct omma_engine *engine) {
+  if (!ommai_request_queue_may_sleep(&engine->shared->queue) || ommai_scheduler_has_work(&engine->scheduler)) return;
+  ommai_resources_give_back(&engine->resources);
+  publish(engine);
+  ommai_request_queue_sleeps(&engine->shared->queue);
+}
+
 void ommai_engine_turn(struct omma_engine *engine) {
   look_after_queue(engine);
   publish(engine);
   ommai_scheduler_turn(&engine->scheduler);
   debug_evictions(engine);
   publish(engine);
+  fall_asleep(engine);
 }
 
 /* Ends everything once the queue takes nothing more. */

@@ -1,6 +1,7 @@
 /* The public calls of an engine, which is one or several that callers see as one. */
 #include "engine/engine_api.h"
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/sized.h"
@@ -10,6 +11,9 @@
 #include "engine/engine_stats.h"
 #include "request/request.h"
 #include "runner/cpu_runner.h"
+
+/* While somebody waits for engines to sleep, it is looked this often whether they are out. */
+#define LOOK_NS INT64_C(100000000)
 
 static enum omma_status create_set(struct omma_model *model, const struct ommai_runner_source *source,
                                    struct ommai_engine_sizes *sizes, const struct omma_engine_options *options,
@@ -123,6 +127,30 @@ void omma_engine_cancel(struct omma_engine *engine, uint64_t id) {
   } else {
     ommai_request_queue_cancel(&engine->shared->queue, id);
   }
+}
+
+/* One that is out sleeps as soon as it goes on, and is not waited for. */
+static enum omma_status await_sleep(struct omma_engine *engine, int index, struct omma_error *error) {
+  struct ommai_request_queue *queue = &engine_at(engine, index)->shared->queue;
+  for (;;) {
+    enum ommai_queue_sleep found = ommai_request_queue_settle(queue, LOOK_NS);
+    if (found == OMMAI_QUEUE_ASLEEP) return OMMA_OK;
+    if (found == OMMAI_QUEUE_AWAKE) return ommai_fail(error, OMMA_ERROR_CANCELLED, "engine: it does not sleep any more");
+    if (engine->set && ommai_engine_set_is_out(engine->set, index)) return OMMA_OK;
+  }
+}
+
+enum omma_status omma_engine_sleep(struct omma_engine *engine, struct omma_error *error) {
+  for (int i = 0; i < omma_engine_count(engine); i++) ommai_request_queue_sleep(&engine_at(engine, i)->shared->queue);
+  for (int i = 0; i < omma_engine_count(engine); i++) OMMAI_TRY(await_sleep(engine, i, error));
+  if (engine->set) ommai_engine_set_forget(engine->set);
+  while (ommai_image_store_evict_oldest(engine->model->image_store)) continue;
+  ommai_trim();
+  return OMMA_OK;
+}
+
+void omma_engine_wake(struct omma_engine *engine) {
+  for (int i = 0; i < omma_engine_count(engine); i++) ommai_request_queue_wake(&engine_at(engine, i)->shared->queue);
 }
 
 void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats) {

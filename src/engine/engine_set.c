@@ -102,6 +102,12 @@ static void note_known(struct ommai_engine_set *set, const struct omma_request *
   for (size_t i = 0; i < request->n_images; i++) ommai_engine_route_note(set->known, request->keys[i].bytes, engine);
 }
 
+void ommai_engine_set_forget(struct ommai_engine_set *set) {
+  pthread_mutex_lock(&set->lock);
+  for (int i = 0; i < set->n; i++) ommai_engine_route_forget(set->known, i);
+  pthread_mutex_unlock(&set->lock);
+}
+
 /* refused: bits of engines that had no room. *work is that of the request there. */
 static int choose(const struct ommai_engine_set *set, const struct omma_request *request, uint64_t refused, int64_t *work) {
   struct ommai_route_engine engines[OMMAI_MAX_ENGINES];

@@ -36,5 +36,8 @@ void ommai_engine_set_cancel(struct ommai_engine_set *set, uint64_t id);
 struct omma_engine *ommai_engine_set_begin_encode(struct ommai_engine_set *set, int64_t work);
 void ommai_engine_set_end_encode(struct ommai_engine_set *set, const struct omma_engine *engine, int64_t work);
 
+/* No engine knows any image or prefix any more. */
+void ommai_engine_set_forget(struct ommai_engine_set *set);
+
 /* Looks at every engine once: what the set's thread does again and again. */
 void ommai_engine_set_watch(struct ommai_engine_set *set);

@@ -30,12 +30,23 @@ size_t ommai_page_pool_bytes(int64_t n_pages) {
   return sizeof(struct ommai_page_pool) + (size_t)n_pages * (sizeof(struct page) + 2 * sizeof(int32_t));
 }
 
+static void free_all(struct ommai_page_pool *pool) {
+  for (int64_t i = 0; i < pool->n_pages; i++) {
+    /* the lowest on top, so that a short run touches little memory */
+    pool->free_pages[i] = (int32_t)(pool->n_pages - 1 - i);
+    pool->buckets[i] = NONE;
+    pool->pages[i].published = false;
+  }
+  pool->n_free = pool->n_pages;
+  pool->n_kept = pool->n_published = 0;
+  pool->oldest = pool->newest = NONE;
+}
+
 enum omma_status ommai_page_pool_create(int64_t n_pages, const struct omma_allocator *allocator, struct ommai_page_pool **out,
                                         struct omma_error *error) {
   struct ommai_page_pool *pool = ommai_allocate(allocator, 1, sizeof *pool);
   if (!pool) return ommai_fail_memory(error, "page pool", sizeof *pool);
-  *pool =
-      (struct ommai_page_pool){.allocator = *allocator, .n_pages = n_pages, .n_free = n_pages, .oldest = NONE, .newest = NONE};
+  *pool = (struct ommai_page_pool){.allocator = *allocator, .n_pages = n_pages};
   pool->pages = ommai_allocate(allocator, (size_t)n_pages, sizeof *pool->pages);
   pool->free_pages = ommai_allocate(allocator, (size_t)n_pages, sizeof *pool->free_pages);
   pool->buckets = ommai_allocate(allocator, (size_t)n_pages, sizeof *pool->buckets);
@@ -43,11 +54,7 @@ enum omma_status ommai_page_pool_create(int64_t n_pages, const struct omma_alloc
     ommai_page_pool_destroy(pool);
     return ommai_fail_memory(error, "page pool", ommai_page_pool_bytes(n_pages));
   }
-  for (int64_t i = 0; i < n_pages; i++) {
-    /* the lowest on top, so that a short run touches little memory */
-    pool->free_pages[i] = (int32_t)(n_pages - 1 - i);
-    pool->buckets[i] = NONE;
-  }
+  free_all(pool);
   *out = pool;
   return OMMA_OK;
 }
@@ -181,6 +188,11 @@ void ommai_page_pool_drop(struct ommai_page_pool *pool, const struct omma_kv_pag
   unpublish(pool, page);
   pool->n_evictions++;
   pool->free_pages[pool->n_free++] = page;
+}
+
+void ommai_page_pool_clear(struct ommai_page_pool *pool) {
+  OMMAI_ASSERT(ommai_page_pool_available(pool) == pool->n_pages);
+  free_all(pool);
 }
 
 void ommai_page_pool_give_back(struct ommai_page_pool *pool, int64_t n, const int32_t *pages) {

@@ -56,5 +56,8 @@ bool ommai_page_pool_publish(struct ommai_page_pool *pool, int32_t page, const s
 /* Forgets what a page without users holds that has the key; nothing happens where none has. */
 void ommai_page_pool_drop(struct ommai_page_pool *pool, const struct omma_kv_page_key *key);
 
+/* Forgets all, as if new, without events. No page has users. */
+void ommai_page_pool_clear(struct ommai_page_pool *pool);
+
 /* One user less of each; in the order of the sequence. */
 void ommai_page_pool_give_back(struct ommai_page_pool *pool, int64_t n, const int32_t *pages);

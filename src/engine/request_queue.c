@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, const struct ommai_queue_limits *limits,
@@ -15,6 +16,7 @@ enum omma_status ommai_request_queue_init(struct ommai_request_queue *queue, con
   TAILQ_INIT(&queue->waiting);
   pthread_mutex_init(&queue->mutex, NULL);
   pthread_cond_init(&queue->changed, NULL);
+  ommai_clock_condition_init(&queue->settled);
   queue->running = ommai_allocate(allocator, (size_t)max_running, sizeof *queue->running);
   return queue->running ? OMMA_OK : ommai_fail_memory(error, "queue", (size_t)max_running * sizeof *queue->running);
 }
@@ -25,8 +27,11 @@ void ommai_request_queue_free(struct ommai_request_queue *queue) {
   ommai_release(&queue->allocator, queue->running, (size_t)queue->max_running, sizeof *queue->running);
   pthread_mutex_destroy(&queue->mutex);
   pthread_cond_destroy(&queue->changed);
+  pthread_cond_destroy(&queue->settled);
   *queue = (struct ommai_request_queue){0};
 }
+
+#define SECOND_NS INT64_C(1000000000)
 
 /* Of all that has no slot yet. */
 static size_t bytes_without_slot(const struct ommai_request_queue *queue) {
@@ -41,6 +46,7 @@ static enum omma_status check_room(const struct ommai_request_queue *queue, size
   int64_t n_waiting = queue->n_waiting + ommai_max_i64(queue->n_running - queue->n_slots, 0);
   size_t taken = bytes_without_slot(queue);
   if (queue->stop) return ommai_fail(error, OMMA_ERROR_CANCELLED, "engine: going down");
+  if (queue->sleep) return ommai_fail_field(error, OMMA_ERROR_BUSY, "asleep", "engine: asleep, or about to be");
   if (limits->requests && n_waiting >= limits->requests) {
     return ommai_fail_field(error, OMMA_ERROR_BUSY, "queue_limit", "engine: %lld requests are waiting, the limit",
                             (long long)limits->requests);
@@ -102,6 +108,54 @@ void ommai_request_queue_stop(struct ommai_request_queue *queue) {
   pthread_mutex_lock(&queue->mutex);
   queue->stop = true;
   pthread_cond_signal(&queue->changed);
+  pthread_cond_broadcast(&queue->settled);
+  pthread_mutex_unlock(&queue->mutex);
+}
+
+/* ---- sleep ---- */
+
+void ommai_request_queue_sleep(struct ommai_request_queue *queue) {
+  pthread_mutex_lock(&queue->mutex);
+  if (!queue->sleep) queue->sleep = OMMAI_QUEUE_FALLS_ASLEEP;
+  pthread_cond_signal(&queue->changed);
+  pthread_mutex_unlock(&queue->mutex);
+}
+
+enum ommai_queue_sleep ommai_request_queue_settle(struct ommai_request_queue *queue, int64_t ns) {
+  int64_t until = ommai_clock_ns() + ns;
+  const struct timespec deadline = {until / SECOND_NS, until % SECOND_NS};
+  pthread_mutex_lock(&queue->mutex);
+  while (queue->sleep == OMMAI_QUEUE_FALLS_ASLEEP && !queue->stop) {
+    if (pthread_cond_timedwait(&queue->settled, &queue->mutex, &deadline) != 0) break;
+  }
+  enum ommai_queue_sleep found = queue->stop ? OMMAI_QUEUE_AWAKE : queue->sleep;
+  pthread_mutex_unlock(&queue->mutex);
+  return found;
+}
+
+/* Under the mutex. */
+static void settle(struct ommai_request_queue *queue, enum ommai_queue_sleep sleep) {
+  OMMAI_ASSERT_LOCKED(&queue->mutex);
+  queue->sleep = sleep;
+  pthread_cond_broadcast(&queue->settled);
+}
+
+void ommai_request_queue_wake(struct ommai_request_queue *queue) {
+  pthread_mutex_lock(&queue->mutex);
+  settle(queue, OMMAI_QUEUE_AWAKE);
+  pthread_mutex_unlock(&queue->mutex);
+}
+
+bool ommai_request_queue_may_sleep(struct ommai_request_queue *queue) {
+  pthread_mutex_lock(&queue->mutex);
+  bool may = queue->sleep == OMMAI_QUEUE_FALLS_ASLEEP && queue->n_waiting == 0 && queue->n_running == 0;
+  pthread_mutex_unlock(&queue->mutex);
+  return may;
+}
+
+void ommai_request_queue_sleeps(struct ommai_request_queue *queue) {
+  pthread_mutex_lock(&queue->mutex);
+  if (queue->sleep == OMMAI_QUEUE_FALLS_ASLEEP) settle(queue, OMMAI_QUEUE_ASLEEP);
   pthread_mutex_unlock(&queue->mutex);
 }
 
@@ -115,7 +169,8 @@ void ommai_request_queue_count(struct ommai_request_queue *queue, struct omma_en
 
 bool ommai_request_queue_wait(struct ommai_request_queue *queue, bool has_work) {
   pthread_mutex_lock(&queue->mutex);
-  while (!has_work && queue->n_waiting == 0 && !queue->some_cancelled && !queue->stop) {
+  while (!has_work && queue->n_waiting == 0 && !queue->some_cancelled && !queue->stop &&
+         queue->sleep != OMMAI_QUEUE_FALLS_ASLEEP) {
     pthread_cond_wait(&queue->changed, &queue->mutex);
   }
   bool go_on = !queue->stop;

@@ -36,10 +36,16 @@ struct ommai_queue_limits {
   int64_t bytes;
 };
 
+/* Awake; falling asleep: nothing is taken in, and what was goes on; asleep: and nothing is left,
+ * nor memory for it. */
+enum ommai_queue_sleep { OMMAI_QUEUE_AWAKE, OMMAI_QUEUE_FALLS_ASLEEP, OMMAI_QUEUE_ASLEEP };
+
 struct ommai_request_queue {
   struct omma_allocator allocator;
   pthread_mutex_t mutex;
-  pthread_cond_t changed; /* a request, a cancellation, or stop */
+  pthread_cond_t changed; /* a request, a cancellation, sleep, or stop */
+  pthread_cond_t settled; /* it falls asleep no more */
+  enum ommai_queue_sleep sleep;
   /* in the order in which they go */
   TAILQ_HEAD(ommai_waiting_requests, ommai_queued_request) waiting;
   struct ommai_queue_limits limits;
@@ -60,20 +66,26 @@ void ommai_request_queue_free(struct ommai_request_queue *queue);
 
 /* ---- any thread ---- */
 
-/* Queues a copy. Errors: BUSY (full), MEMORY, CANCELLED (after stop). */
+/* Queues a copy. Errors: BUSY (full, or with the field "asleep": it sleeps or falls asleep),
+ * MEMORY, CANCELLED (after stop). */
 enum omma_status ommai_request_queue_push(struct ommai_request_queue *queue, const struct ommai_queued_request *queued,
                                           uint64_t *id, struct omma_error *error);
 /* Marks a request; unknown ids are ignored. */
 void ommai_request_queue_cancel(struct ommai_request_queue *queue, uint64_t id);
 /* From now on nothing is taken in, and everything is cancelled. */
 void ommai_request_queue_stop(struct ommai_request_queue *queue);
+/* An awake queue falls asleep. */
+void ommai_request_queue_sleep(struct ommai_request_queue *queue);
+/* Waits until it falls asleep no more, for at most `ns` nanoseconds, and returns what it does. */
+enum ommai_queue_sleep ommai_request_queue_settle(struct ommai_request_queue *queue, int64_t ns);
+void ommai_request_queue_wake(struct ommai_request_queue *queue);
 /* Fills n_waiting (those that were not taken), waiting_bytes and n_running (those that were). */
 void ommai_request_queue_count(struct ommai_request_queue *queue, struct omma_engine_stats *stats);
 
 /* ---- the engine's thread ---- */
 
-/* Sleeps until a request waits or is cancelled, unless the thread has other work; false once
- * stopped. */
+/* Waits until a request waits or is cancelled, or the queue falls asleep, unless the thread has
+ * other work; false once stopped. */
 bool ommai_request_queue_wait(struct ommai_request_queue *queue, bool has_work);
 /* The waiting request after this one, or that goes first of all (after NULL); NULL: there is none.
  * It stays until this thread takes it. */
@@ -86,5 +98,8 @@ void ommai_request_queue_take(struct ommai_request_queue *queue, struct ommai_qu
 void ommai_request_queue_done(struct ommai_request_queue *queue, uint64_t id);
 /* Takes out one waiting request that was cancelled. */
 bool ommai_request_queue_take_cancelled(struct ommai_request_queue *queue, struct ommai_queued_request *queued);
+/* Whether it falls asleep with nothing left in it; and that it sleeps now, unless it was woken. */
+bool ommai_request_queue_may_sleep(struct ommai_request_queue *queue);
+void ommai_request_queue_sleeps(struct ommai_request_queue *queue);
 /* One running request that was cancelled, reported once. */
 bool ommai_request_queue_running_cancelled(struct ommai_request_queue *queue, uint64_t *id);

@@ -24,6 +24,13 @@ enum omma_status ommai_resources_create(const struct omma_model *model, const st
   return status;
 }
 
+void ommai_resources_give_back(struct ommai_resources *resources) {
+  ommai_state_pool_clear(resources->pool);
+  ommai_encoder_cache_clear(&resources->encoder_cache);
+  resources->beginnings = (struct ommai_beginnings){0};
+  resources->runner->functions->give_back(resources->runner);
+}
+
 void ommai_resources_free(struct ommai_resources *resources) {
   if (!resources->model) return;
   ommai_encoder_cache_free(&resources->encoder_cache);

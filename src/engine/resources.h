@@ -27,6 +27,9 @@ static inline int64_t ommai_resources_now(const struct ommai_resources *resource
   return resources->runner->functions->now(resources->runner);
 }
 
+/* What is kept for requests to come goes, and memory that holds nothing then. Nothing runs. */
+void ommai_resources_give_back(struct ommai_resources *resources);
+
 /* Takes half-made resources. */
 void ommai_resources_free(struct ommai_resources *resources);
 

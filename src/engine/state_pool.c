@@ -78,6 +78,12 @@ void ommai_state_pool_set_events(struct ommai_state_pool *pool, const struct omm
   if (events) pool->events = *events;
 }
 
+void ommai_state_pool_clear(struct ommai_state_pool *pool) {
+  for (int g = 0; g < pool->n_groups; g++) ommai_page_pool_clear(pool->pools[g]);
+  pool->n_parts = 0;
+  if (pool->n_groups && pool->events.cleared) pool->events.cleared(pool->events.context);
+}
+
 struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *pool) {
   struct ommai_page_counts counts = {0};
   if (pool->n_groups) counts = ommai_page_pool_counts(pool->pools[0]);

@@ -50,6 +50,8 @@ enum omma_status ommai_state_pool_create(const struct ommai_state_group *groups,
 void ommai_state_pool_destroy(struct ommai_state_pool *pool);
 /* Who gets the events of the first group's pages; copied. */
 void ommai_state_pool_set_events(struct ommai_state_pool *pool, const struct omma_kv_events *events);
+/* Forgets all that was published, in every group: one event. No sequence holds anything. */
+void ommai_state_pool_clear(struct ommai_state_pool *pool);
 /* Of the first group, and of snapshots; zeros where there is none. Published are full pages
  * alone. */
 struct ommai_page_counts ommai_state_pool_counts(const struct ommai_state_pool *pool);

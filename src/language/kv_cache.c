@@ -57,6 +57,13 @@ void ommai_kv_cache_destroy(struct ommai_kv_cache *cache) {
   ommai_release(&allocator, cache, 1, sizeof *cache);
 }
 
+void ommai_kv_cache_discard(struct ommai_kv_cache *cache) {
+  for (int64_t g = 0; cache && g < cache->layout.n_groups; g++) {
+    ommai_discard(cache->groups[g].keys, cache->groups[g].bytes);
+    ommai_discard(cache->groups[g].values, cache->groups[g].bytes);
+  }
+}
+
 static const struct ommai_kv_group *group_of(const struct ommai_kv_cache *cache, int64_t layer) {
   return &cache->groups[cache->layout.group[layer]];
 }

@@ -38,6 +38,9 @@ enum omma_status ommai_kv_cache_create(const struct ommai_decoder_config *config
                                        const struct omma_allocator *allocator, struct ommai_kv_cache **cache,
                                        struct omma_error *error);
 void ommai_kv_cache_destroy(struct ommai_kv_cache *cache);
+/* What pages and snapshots hold is lost, and their memory is the system's until it is written
+ * again. NULL is allowed. */
+void ommai_kv_cache_discard(struct ommai_kv_cache *cache);
 
 /* Elements from a page of a layer to the next, from a head to the next (in int8 those that the
  * scales' bytes would be are among them), and the base of the layer (values: NULL for MLA). */

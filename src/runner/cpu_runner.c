@@ -4,6 +4,7 @@
 
 #include "base/allocator.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -171,6 +172,18 @@ static enum omma_status set_up(struct ommai_cpu_runner *cpu, struct omma_error *
   return allocate(cpu, error);
 }
 
+static void give_back(struct ommai_runner *runner) {
+  struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
+  OMMAI_ASSERT(!cpu->pass);
+  cpu->chunk = cpu->draft_chunk = NULL;
+  cpu->n_logits = cpu->n_step_rows = 0;
+  ommai_kv_cache_discard(cpu->kv);
+  ommai_kv_cache_discard(cpu->draft_kv);
+  ommai_discard(cpu->prefill_workspace, cpu->bytes.prefill);
+  ommai_discard(cpu->decode_workspace, cpu->bytes.decode);
+  ommai_discard(cpu->vision_workspace, cpu->bytes.encode);
+}
+
 static int64_t now(const struct ommai_runner *runner) {
   (void)runner;
   return ommai_clock_ns();
@@ -200,7 +213,8 @@ static enum omma_status create(const void *network, const struct ommai_runner_li
                                                           .read = ommai_cpu_read,
                                                           .decode = ommai_cpu_decode,
                                                           .draw = ommai_cpu_draw,
-                                                          .draft = ommai_cpu_draft};
+                                                          .draft = ommai_cpu_draft,
+                                                          .give_back = give_back};
   const struct omma_model *model = network;
   struct ommai_cpu_runner *cpu = ommai_allocate(&model->allocator, 1, sizeof *cpu);
   if (!cpu) return ommai_fail_memory(error, "engine", sizeof *cpu);

@@ -98,6 +98,20 @@ static void encode_progress(const struct ommai_runner *runner, int64_t *done, in
   *total = pass->total_ns > 0 ? pass->total_ns : 1;
 }
 
+/* What pages hold is forgotten: whoever reads there is found out. */
+static void give_back(struct ommai_runner *runner) {
+  struct ommai_fake_runner *fake = ommai_fake_inside(runner);
+  if (fake->pass.running) ommai_fake_complain(fake, "memory is given back in the midst of a pass");
+  for (int64_t slot = 0; slot < fake->limits.max_sequences; slot++) {
+    if (fake->slots[slot].used) ommai_fake_complain(fake, "memory is given back in the midst of a sequence");
+  }
+  for (int g = 0; g < fake->network->facts.n_groups; g++) {
+    memset(fake->pages[g], 0, (size_t)fake->limits.n_pages[g] * sizeof *fake->pages[g]);
+  }
+  fake->chunk = (struct ommai_fake_work){0};
+  fake->n_pieces = fake->n_chunk_rows = fake->n_step_rows = 0;
+}
+
 static void encode_end(struct ommai_runner *runner) { ommai_fake_inside(runner)->pass = (struct ommai_fake_work){0}; }
 
 static enum omma_status name_encoder(const struct ommai_runner *runner, uint8_t digest[32], struct omma_error *error) {
@@ -148,6 +162,7 @@ static const struct ommai_runner_functions functions = {
     .decode = ommai_fake_decode,
     .draw = ommai_fake_draw,
     .draft = ommai_fake_draft,
+    .give_back = give_back,
 };
 
 static enum omma_status create(const void *context, const struct ommai_runner_limits *limits, struct ommai_runner **out,

@@ -219,6 +219,10 @@ struct ommai_runner_functions {
    * */
   enum omma_status (*draft)(struct ommai_runner *runner, enum ommai_draw_from from, const struct ommai_draft *drafts,
                             int64_t n, struct omma_error *error);
+
+  /* What pages hold is lost, and the memory of pages and workspaces is the system's until it is
+   * needed again. All slots are free, and there is no pass; a chunk in progress is given up. */
+  void (*give_back)(struct ommai_runner *runner);
 };
 
 /* The beginning of every runner. */

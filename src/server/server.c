@@ -147,6 +147,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->config.drain_ns = options->drain_ms * MILLISECOND;
   take_connection_limits(server, options);
   server->config.trust_media_uuids = options->trust_media_uuids;
+  server->config.enable_sleep_mode = options->enable_sleep_mode;
   server->kv_publisher = options->kv_publisher;
   server->config.metrics_without_key = options->metrics_without_key;
   server->config.log = options->log;
@@ -242,6 +243,7 @@ static void init_locks(struct ommai_server *server) {
   pthread_mutex_init(&server->list_lock, NULL);
   ommai_clock_condition_init(&server->list_changed);
   ommai_http_metrics_init(&server->http_metrics);
+  ommai_sleep_init(&server->sleep, server->engine);
 }
 
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
@@ -270,6 +272,7 @@ enum omma_status ommai_server_create(const struct omma_server_options *options, 
   }
   OMMAI_TRY_GOTO(ommai_job_queue_create(options->n_workers, options->max_queued_requests.value, allocator, &made->jobs, error),
                  failed);
+  made->sleep.jobs = made->jobs;
   if (!options->offline) {
     OMMAI_TRY_GOTO(start_readers(made, options->max_documents, error), failed);
     OMMAI_TRY_GOTO(ommai_watcher_create(made, &made->watcher, error), failed);

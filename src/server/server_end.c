@@ -34,28 +34,7 @@ static void wait_for_zero(struct ommai_server *server, const int64_t *count, int
 }
 
 static void abort_call(struct ommai_http_call *call) {
-  struct ommai_api_error error;
-  ommai_api_fail(&error, 503, NULL, "The server is shutting down.");
-  ommai_http_call_cut(call, "shutdown");
-  ommai_http_call_fail(call, &error);
-  ommai_http_call_cancel_engine(call);
-}
-
-/* Calls `act` for every listed call, without the list's lock. */
-static void for_each_call(struct ommai_server *server, void (*act)(struct ommai_http_call *)) {
-  uint64_t below = UINT64_MAX;
-  for (;;) {
-    pthread_mutex_lock(&server->list_lock);
-    /* the newest comes first: numbers fall along the list */
-    struct ommai_http_call *call = LIST_FIRST(&server->calls);
-    while (call && call->number >= below) call = LIST_NEXT(call, listed);
-    if (call) ommai_http_call_retain(call);
-    pthread_mutex_unlock(&server->list_lock);
-    if (!call) return;
-    below = call->number;
-    act(call);
-    ommai_http_call_release(call);
-  }
+  ommai_http_call_abort(call, "shutdown", "The server is shutting down.");
 }
 
 /* Load balancers see health checks fail and send their requests elsewhere, before any is refused
@@ -79,11 +58,11 @@ static void wait_for_answers(struct ommai_server *server) {
 }
 
 static void end_requests(struct ommai_server *server) {
-  for_each_call(server, abort_call);
+  ommai_http_call_for_each(server, abort_call);
   pthread_mutex_lock(&server->list_lock);
   wait_for_zero(server, &server->n_listed, ommai_clock_ns() + FLUSH_NS);
   pthread_mutex_unlock(&server->list_lock);
-  for_each_call(server, ommai_http_call_leave);
+  ommai_http_call_for_each(server, ommai_http_call_leave);
 }
 
 /* libmicrohttpd 0.9 crashes where it is stopped while it refuses a head on its own. */
@@ -155,6 +134,7 @@ void ommai_server_destroy(struct ommai_server *server) {
   pthread_mutex_destroy(&server->list_lock);
   ommai_metrics_destroy(&server->metrics);
   ommai_http_metrics_destroy(&server->http_metrics);
+  ommai_sleep_destroy(&server->sleep);
   ommai_media_budget_destroy(&server->media_budget);
   ommai_grammar_cache_free(&server->grammars);
   ommai_encoding_memory_free(&server->encodings);

@@ -109,6 +109,7 @@ void sim_case_make(struct sim_case *made, uint64_t seed) {
     made->requests[i].text = i;
     at += test_random_range(&random, 0, 2 * pause);
   }
+  made->engine.naps = mostly(&random, 0, 1, 40);
   if (test_random_range(&random, 0, 3)) return;
   made->n_failures = test_random_range(&random, 1, SIM_MAX_FAILURES);
   for (int64_t i = 0; i < made->n_failures; i++) {

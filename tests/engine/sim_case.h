@@ -33,6 +33,7 @@ enum { SIM_MAX_REQUESTS = 300, SIM_MAX_FAILURES = 8, SIM_N_IMAGES = 6, SIM_N_DOC
   X(snapshots, 0)      /* other layers keep snapshots */                                             \
   X(repeated, 0)       /* per cent of tokens that follow from the one before */                      \
   X(round_us, 1000000) /* after this a pass or chunk pauses */                                       \
+  X(naps, 0)           /* it sleeps in every such turn in which it is idle; 0: never */              \
   X(end, -1)           /* it is destroyed before this turn; -1: when all is done */                  \
   X(pass_us, 2000)     /* what work costs: a pass, and each patch of it */                           \
   X(patch_us, 100)                                                                                   \

@@ -16,6 +16,24 @@ void sim_on_removed(void *context, const struct omma_kv_page_key *key) {
   ((struct sim_world *)context)->n_kept--;
 }
 
+void sim_on_cleared(void *context) { ((struct sim_world *)context)->n_kept = 0; }
+
+/* ---- sleep ---- */
+
+void sim_nap(struct sim_world *world) {
+  struct ommai_request_queue *queue = &world->engine->shared->queue;
+  const struct ommai_state_pool *pool = world->engine->resources.pool;
+  ommai_request_queue_sleep(queue);
+  ommai_engine_turn(world->engine);
+  if (ommai_request_queue_settle(queue, 0) != OMMAI_QUEUE_ASLEEP) sim_break(world, "sleeps", "nothing runs, and it is awake");
+  for (int g = 0; g < pool->n_groups; g++) {
+    const struct ommai_page_counts counts = ommai_page_pool_counts(pool->pools[g]);
+    if (counts.n_used || counts.n_kept || counts.n_published) sim_break(world, "sleeps", "group %d has pages", g);
+  }
+  if (world->n_kept) sim_break(world, "sleeps", "%lld pages are reported as kept", (long long)world->n_kept);
+  omma_engine_wake(world->engine);
+}
+
 /* ---- pages ---- */
 
 /* Positions below this are never written again by the sequence: they are another prompt's, or

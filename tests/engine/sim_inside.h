@@ -75,3 +75,6 @@ void sim_check_turn(struct sim_world *world);
 void sim_check_end(struct sim_world *world);
 void sim_on_stored(void *world, const struct omma_kv_page *page);
 void sim_on_removed(void *world, const struct omma_kv_page_key *key);
+void sim_on_cleared(void *world);
+/* Has an idle engine sleep and wakes it. */
+void sim_nap(struct sim_world *world);

@@ -102,7 +102,7 @@ static void make_engine(struct sim_world *world, const struct sim_engine *wanted
   facts->groups[facts->n_groups++] = (struct ommai_state_group){OMMAI_STATE_PAGES, 0, PAGE_BYTES};
   if (wanted->window) facts->groups[facts->n_groups++] = (struct ommai_state_group){OMMAI_STATE_WINDOW, wanted->window, 1};
   if (wanted->snapshots) facts->groups[facts->n_groups++] = (struct ommai_state_group){OMMAI_STATE_SNAPSHOT, 0, 1};
-  const struct omma_kv_events events = {world, sim_on_stored, sim_on_removed};
+  const struct omma_kv_events events = {world, sim_on_stored, sim_on_removed, sim_on_cleared};
   const struct omma_engine_options options = {.kv_cache_bytes = (wanted->pages + 1) * PAGE_BYTES - 1,
                                               .patch_budget = wanted->patches,
                                               .prefill_chunk = wanted->chunk,
@@ -217,7 +217,7 @@ static void run_alone(struct sim_world *world, struct sim_outcome *outcome) {
 }
 
 static void run_loaded(struct sim_world *world, struct sim_outcome *outcome) {
-  int64_t last = 0;
+  int64_t last = 0, naps = world->run->engine.naps;
   for (int64_t i = 0; i < world->run->n_requests; i++) {
     if (world->run->requests[i].at > last) last = world->run->requests[i].at;
   }
@@ -225,7 +225,11 @@ static void run_loaded(struct sim_world *world, struct sim_outcome *outcome) {
   for (; (world->turn <= last || !is_idle(world)) && !outcome->rule[0]; world->turn++) {
     if (world->run->engine.end == world->turn) break;
     run_events(world);
-    if (!is_idle(world)) turn(world);
+    if (!is_idle(world)) {
+      turn(world);
+    } else if (naps && world->turn % naps == 0) {
+      sim_nap(world);
+    }
     if (world->n_ended == world->n_accepted) world->last_end = world->turn;
   }
   world->armed = false;

@@ -19,6 +19,7 @@
  *   waits      a request ends within a bound of the work that was before it in order (sim_waits.h)
  *   gaps       so do two tokens of a stream follow each other
  *   counters   waiting, running and ended requests are all there are; events of kept pages add up
+ *   sleeps     an idle engine that is to sleep does, and then nothing is kept
  *   clean      in the end no page, slot, image or allocation is held
  *   runner     the runner has nothing to complain about (fake_runner.h) */
 #pragma once

@@ -138,6 +138,23 @@ static void events_that_could_not_be_sent_clear(void **state) {
   ommai_kv_event_queue_free(&queue);
 }
 
+/* Nothing is lost where the cache itself forgets. */
+static void a_clear_stands_for_what_was_before(void **state) {
+  (void)state;
+  struct ommai_kv_event_queue queue;
+  ommai_kv_event_queue_init(&queue, 3, &ommai_default_allocator);
+  assert_taken(&queue, 1, true, NULL, 0);
+  store(&queue, 1, NULL);
+  take_away(&queue, 1);
+  ommai_kv_event_queue_clear(&queue);
+  store(&queue, 2, NULL);
+  assert_taken(&queue, 9, true, (const int[]){2}, 1);
+  ommai_kv_event_queue_clear(&queue);
+  assert_taken(&queue, 9, true, NULL, 0);
+  assert_int_equal(ommai_kv_event_queue_lost(&queue), 0);
+  ommai_kv_event_queue_free(&queue);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(events_come_in_order),
@@ -146,6 +163,7 @@ int main(void) {
       cmocka_unit_test(what_finds_no_room_clears),
       cmocka_unit_test(bytes_are_limited),
       cmocka_unit_test(events_that_could_not_be_sent_clear),
+      cmocka_unit_test(a_clear_stands_for_what_was_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,22 @@ static void assertions_are_of_builds_that_look_for_faults(void **state) {
 #endif
 }
 
+/* In memory of the process's own, what is lost reads as zero. */
+static void whole_pages_are_discarded_and_no_others(void **state) {
+  (void)state;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), size = 8 * page, begin = page / 2, end = 6 * page + 7;
+  unsigned char *memory = ommai_allocate_uninitialised(&ommai_mapped_allocator, size, 1);
+  memset(memory, 9, size);
+  ommai_discard(memory + begin, end - begin);
+  for (size_t i = 0; i < size; i++) assert_int_equal(memory[i], i < page || i >= 6 * page ? 9 : 0);
+  memset(memory, 9, size);
+  ommai_discard(memory + 1, page + page / 2);
+  ommai_discard(memory, 0);
+  ommai_discard(NULL, 0);
+  for (size_t i = 0; i < size; i++) assert_int_equal(memory[i], 9);
+  ommai_release(&ommai_mapped_allocator, memory, size, 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(error_is_one_line_with_prefix),
@@ -251,6 +267,7 @@ int main(void) {
       cmocka_unit_test(large_numbers_keep_their_text),
       cmocka_unit_test(json_messages_name_the_key),
       cmocka_unit_test(assertions_are_of_builds_that_look_for_faults),
+      cmocka_unit_test(whole_pages_are_discarded_and_no_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,28 @@ static void what_comes_from_elsewhere_is_kept_where_it_fits(void **state) {
   assert_int_equal(allocator.n_live, 0);
 }
 
+static void what_is_in_use_when_all_is_cleared_goes_later(void **state) {
+  (void)state;
+  struct test_allocator allocator;
+  struct ommai_encoder_cache cache;
+  test_allocator_init(&allocator);
+  ommai_encoder_cache_init(&cache, &one_value, 300 * sizeof(float), &allocator.interface);
+  for (int name = 1; name <= 2; name++) ommai_encoder_cache_give_back(&cache, add(&cache, name, 100));
+  struct ommai_encoded_image *used = take(&cache, 2);
+  ommai_encoder_cache_clear(&cache);
+  assert_true(!has(&cache, 1) && !has(&cache, 2));
+  assert_int_equal(cache.counts.bytes, 0);
+  assert_int_equal(cache.counts.n_evictions, 0);
+  ommai_encoder_cache_give_back(&cache, add(&cache, 2, 100));
+  assert_true(((const float *)ommai_image_rows_data(used->rows))[99] == 2.0f);
+  ommai_encoder_cache_give_back(&cache, used);
+  assert_true(has(&cache, 2));
+  ommai_encoder_cache_clear(&cache);
+  assert_int_equal(cache.counts.bytes, 0);
+  ommai_encoder_cache_free(&cache);
+  assert_int_equal(allocator.n_live, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_used_last_stays),
@@ -191,6 +213,7 @@ int main(void) {
       cmocka_unit_test(without_a_budget_nothing_is_kept),
       cmocka_unit_test(what_comes_from_elsewhere_is_kept_where_it_fits),
       cmocka_unit_test(failing_allocations_leave_the_cache_as_it_was),
+      cmocka_unit_test(what_is_in_use_when_all_is_cleared_goes_later),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

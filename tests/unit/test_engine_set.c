@@ -364,6 +364,36 @@ static void a_cancelled_request_of_a_stuck_engine_ends(void **state) {
   omma_model_close(model);
 }
 
+/* The others sleep without it; it does as soon as it goes on. */
+static void a_stuck_engine_sleeps_later(void **state) {
+  (void)state;
+  struct omma_model *model = open_model(N_ENGINES);
+  struct omma_engine *engine = held_engine(model, 2);
+  struct omma_request *request = make_request(model, 0);
+  struct omma_engine_stats stats;
+  struct omma_error error;
+  submit(engine, request, &clients[0]);
+  let_it_be_stuck(engine);
+  await(&clients[0]); /* at the other */
+  assert_ok(omma_engine_sleep(engine, &error), &error);
+  omma_engine_get_stats_of(engine, 0, &stats);
+  assert_true(!stats.alive && stats.kv_pages_used > 0);
+  omma_engine_get_stats_of(engine, 1, &stats);
+  assert_true(stats.alive && stats.kv_pages_used == 0 && stats.kv_pages_published == 0);
+  fixture_gate_open(&hold.gate);
+  do {
+    assert_ok(omma_engine_sleep(engine, &error), &error);
+    omma_engine_get_stats_of(engine, 0, &stats);
+  } while (!stats.alive || stats.kv_pages_used || stats.kv_pages_published);
+  omma_engine_wake(engine);
+  submit(engine, request, &clients[0]);
+  await(&clients[0]);
+  fixture_expect_equal(&clients[0].answer, &alone[0]);
+  omma_request_destroy(request);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+}
+
 /* What stays behind is meant to; this keeps it in sight of leak checkers. No compiler may leave it
  * out. */
 static struct omma_engine *volatile left_behind;
@@ -396,6 +426,7 @@ int main(void) {
       cmocka_unit_test(images_are_encoded_by_any),
       cmocka_unit_test(a_stuck_engine_is_not_waited_for),
       cmocka_unit_test(a_cancelled_request_of_a_stuck_engine_ends),
+      cmocka_unit_test(a_stuck_engine_sleeps_later),
       cmocka_unit_test(the_end_does_not_wait_for_a_stuck_engine),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

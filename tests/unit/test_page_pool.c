@@ -177,6 +177,29 @@ static void memory_is_checked(void **state) {
   test_fail_every_allocation(make_and_destroy, 10);
 }
 
+static void what_is_cleared_is_as_new(void **state) {
+  (void)state;
+  enum { N = 6 };
+  struct ommai_page_pool *pool = make(N), *fresh = make(N);
+  struct omma_kv_page_key keys[3] = {key_of(10), key_of(11), key_of(12)};
+  int32_t pages[N], expected[N];
+  int64_t n_kept;
+  assert_true(ommai_page_pool_take(pool, 5, pages));
+  for (int i = 0; i < 3; i++) ommai_page_pool_publish(pool, pages[i + 1], &keys[i]);
+  ommai_page_pool_give_back(pool, 5, pages);
+  ommai_page_pool_clear(pool);
+  const struct ommai_page_counts counts = ommai_page_pool_counts(pool);
+  assert_true(counts.n_used == 0 && counts.n_kept == 0 && counts.n_published == 0 && counts.n_evictions == 0);
+  for (int i = 0; i < 3; i++) assert_int_equal(ommai_page_pool_find(pool, &keys[i], 1, &n_kept), 0);
+  assert_true(ommai_page_pool_take(pool, N, pages) && ommai_page_pool_take(fresh, N, expected));
+  assert_memory_equal(pages, expected, sizeof pages);
+  for (int i = 0; i < 3; i++) assert_true(ommai_page_pool_publish(pool, pages[i], &keys[i]));
+  ommai_page_pool_give_back(pool, N, pages);
+  assert_int_equal(ommai_page_pool_find(pool, keys, 3, &n_kept), 3);
+  ommai_page_pool_destroy(pool);
+  ommai_page_pool_destroy(fresh);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pages_are_taken_and_given_back),
@@ -184,6 +207,7 @@ int main(void) {
       cmocka_unit_test(what_was_used_last_stays_longest),
       cmocka_unit_test(a_random_course_leaks_nothing),
       cmocka_unit_test(memory_is_checked),
+      cmocka_unit_test(what_is_cleared_is_as_new),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

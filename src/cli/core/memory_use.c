@@ -3,9 +3,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 /* A line of /proc/self/status in bytes; -1 when there is none. */
 static int64_t read_status(const char *format) {
@@ -15,12 +12,6 @@ static int64_t read_status(const char *format) {
   while (file && kilobytes < 0 && fgets(line, sizeof line, file)) sscanf(line, format, &kilobytes);
   if (file) fclose(file);
   return kilobytes < 0 ? -1 : kilobytes * 1024;
-}
-
-void ommai_memory_return_freed(void) {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
 }
 
 /* Whether the line begins a mapping of /proc/self/smaps ("5581a000-5581b000 r-xp ..."), and then

@@ -3,10 +3,6 @@
 
 #include <stdint.h>
 
-/* Gives to the system what the C library keeps of freed memory: so that one run's results do not
- * count as the next run's. */
-void ommai_memory_return_freed(void);
-
 /* Begins to watch: forgets the peak so far. Returns the bytes held now, for
  * ommai_memory_peak_since. */
 int64_t ommai_memory_watch(void);

@@ -153,7 +153,7 @@ static int run_once(struct bench *bench, enum way way, struct omma_encode_timing
   if (status != OMMA_OK) return ommai_failed_call(&error);
   omma_embeddings_get_timings(embeddings, timings);
   omma_embeddings_destroy(embeddings);
-  ommai_memory_return_freed();
+  ommai_trim(); /* one run's results do not count as the next run's */
   return OMMAI_EXIT_DONE;
 }
 

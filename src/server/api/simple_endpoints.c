@@ -51,22 +51,13 @@ void ommai_endpoint_load(struct ommai_http_call *call) {
   reply_json(call, &body);
 }
 
-/* vLLM's sleep mode, which routers ask about, is not here. */
-void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
-  ommai_put_begin(&body, NULL, "{");
-  ommai_put_boolean(&body, "is_sleeping", false);
-  ommai_put_end(&body, "}");
-  reply_json(call, &body);
-}
-
 void ommai_endpoint_metrics(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
   struct omma_engine_stats stats[OMMA_MAX_ENGINES];
   struct ommai_metrics_sources sources = {.stats = stats,
                                           .n_engines = omma_engine_count(server->engine),
                                           .model_name = server->config.model_names[0],
+                                          .sleep_level = atomic_load(&server->sleep.level),
                                           .kv_cache = server->config.info.kv_cache,
                                           .max_model_len = server->config.info.max_model_len};
   struct ommai_text body;

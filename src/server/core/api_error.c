@@ -32,6 +32,7 @@ static const struct {
          "The server is busy: it holds too many request bodies, and this one came more slowly than others."},
     [OMMAI_REFUSAL_CONNECTIONS] = {"max_connections", "The server is busy: too many connections are open."},
     [OMMAI_REFUSAL_REPLIES] = {"unread_replies", "The server is busy: it holds too much of replies that are not read yet."},
+    [OMMAI_REFUSAL_ASLEEP] = {"sleeping", "The server is sleeping; POST /wake_up."},
 };
 
 const char *ommai_refusal_reason(enum ommai_refusal refusal) { return refusals[refusal].reason; }
@@ -71,6 +72,12 @@ bool ommai_api_fail_memory(struct ommai_api_error *error) {
   return ommai_api_fail(error, 503, NULL, "The server has no memory for this request now.");
 }
 
+/* By the field of BUSY. */
+static enum ommai_refusal refusal_of(const char *field) {
+  if (!strcmp(field, "asleep")) return OMMAI_REFUSAL_ASLEEP;
+  return strcmp(field, "queue_bytes") ? OMMAI_REFUSAL_QUEUED_REQUESTS : OMMAI_REFUSAL_QUEUED_BYTES;
+}
+
 bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error *cause) {
   switch (cause->status) {
     case OMMA_ERROR_ARGUMENT:
@@ -78,9 +85,7 @@ bool ommai_api_fail_from(struct ommai_api_error *error, const struct omma_error 
     case OMMA_ERROR_UNSUPPORTED:
     case OMMA_ERROR_LIMIT: return ommai_api_fail(error, 400, cause->field, "%s", cause->message);
     case OMMA_ERROR_MEMORY: return ommai_api_fail_memory(error);
-    case OMMA_ERROR_BUSY:
-      return ommai_api_refuse(error,
-                              strcmp(cause->field, "queue_bytes") ? OMMAI_REFUSAL_QUEUED_REQUESTS : OMMAI_REFUSAL_QUEUED_BYTES);
+    case OMMA_ERROR_BUSY: return ommai_api_refuse(error, refusal_of(cause->field));
     case OMMA_ERROR_CANCELLED: return ommai_api_fail(error, 503, NULL, "The server cancelled the request.");
     default: return ommai_api_fail(error, 500, NULL, "Internal server error.");
   }

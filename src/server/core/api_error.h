@@ -7,7 +7,7 @@
 
 #include "base/text_buffer.h"
 
-/* What there is too much of for another request (status 503). */
+/* What there is too much of for another request, or that the server sleeps (status 503). */
 enum ommai_refusal {
   OMMAI_REFUSAL_NONE,
   OMMAI_REFUSAL_QUEUED_REQUESTS,
@@ -15,6 +15,7 @@ enum ommai_refusal {
   OMMAI_REFUSAL_BODIES,
   OMMAI_REFUSAL_CONNECTIONS,
   OMMAI_REFUSAL_REPLIES,
+  OMMAI_REFUSAL_ASLEEP,
   OMMAI_N_REFUSALS
 };
 
@@ -36,7 +37,7 @@ bool ommai_api_fail(struct ommai_api_error *error, int status, const char *param
 bool ommai_api_fail_body(struct ommai_api_error *error, const char *param, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Status 503: the server is busy. */
+/* Status 503: the server is busy, or asleep. */
 bool ommai_api_refuse(struct ommai_api_error *error, enum ommai_refusal refusal);
 
 /* As metrics name it. */

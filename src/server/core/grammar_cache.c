@@ -2,9 +2,6 @@
 
 #include <sodium.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/allocator.h"
 #include "base/clock.h"
@@ -180,12 +177,7 @@ void ommai_grammar_cache_tidy(struct ommai_grammar_cache *cache) {
   }
   bool trim = cache->last_large_ns && ommai_clock_ns() - cache->last_large_ns < TIDY_NS;
   pthread_mutex_unlock(&cache->lock);
-#ifdef __GLIBC__
-  /* what parsing large requests leaves behind in the C library's own store */
-  if (trim) (void)malloc_trim(0);
-#else
-  (void)trim;
-#endif
+  if (trim) ommai_trim(); /* of what parsing large requests leaves behind */
 }
 
 void ommai_grammar_cache_count(struct ommai_grammar_cache *cache, size_t *bytes, size_t *n) {

@@ -164,6 +164,8 @@ struct omma_server_options {
   /* a line per chat or completion when it is understood: its id and settings */
   bool log_requests;
 
+  bool enable_sleep_mode; /* /sleep and /wake_up are served */
+
   /* URL of an OpenTelemetry collector that gets a trace of each request; NULL: none does */
   const char *otlp_traces_endpoint;
   const char *trace_service_name; /* of this program there; NULL: none */

@@ -128,6 +128,8 @@ const struct ommai_option ommai_server_limit_settings[] = {
                   "seconds for which running requests may continue after SIGTERM or Ctrl-C; meanwhile health checks and new "
                   "requests get 503; a second signal ends the server at once",
                   .initial = "5", .factor = 1000),
+    OMMAI_FLAG("enable-sleep-mode", enable_sleep_mode,
+               "serve POST /sleep, after which requests get 503 and the memory of all caches is the system's, and /wake_up"),
     {.name = NULL},
 };
 

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #define OMMAI_CLIENT_ADDRESS_SIZE 16
+#define OMMAI_QUERY_SIZE 128
 
 struct MHD_Connection;
 struct ommai_http_call;
@@ -51,6 +52,9 @@ struct ommai_connection {
   struct MHD_Connection *reading;
   /* the latest request's body is more than comes at once with its head */
   bool large;
+  /* what is after "?" in the latest request's target, as it came, where it fits; IO thread */
+  bool query_fits;
+  char query[OMMAI_QUERY_SIZE];
 };
 
 /* From libmicrohttpd's notifications: a connection was opened (NULL when memory is out), is about

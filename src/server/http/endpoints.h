@@ -4,10 +4,13 @@
 
 #include "server/http/http_call.h"
 
-/* On the IO thread: they only read counters and constants. */
+/* On the IO thread: they only read counters and constants, but for those that begin a step into
+ * sleep or out of it. */
 void ommai_endpoint_health(struct ommai_http_call *call);
 void ommai_endpoint_version(struct ommai_http_call *call);
 void ommai_endpoint_load(struct ommai_http_call *call);
+void ommai_endpoint_sleep(struct ommai_http_call *call);
+void ommai_endpoint_wake_up(struct ommai_http_call *call);
 void ommai_endpoint_is_sleeping(struct ommai_http_call *call);
 void ommai_endpoint_metrics(struct ommai_http_call *call);
 void ommai_endpoint_models(struct ommai_http_call *call);

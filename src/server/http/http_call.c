@@ -107,9 +107,42 @@ void ommai_http_call_release(struct ommai_http_call *call) {
   count_calls(server, -1);
 }
 
+void ommai_http_call_begin_work(struct ommai_http_call *call) {
+  ommai_sleep_work_begins(&call->server->sleep);
+  pthread_mutex_lock(&call->lock);
+  call->working = true;
+  pthread_mutex_unlock(&call->lock);
+}
+
+/* Under the lock. */
+static void end_work(struct ommai_http_call *call) {
+  OMMAI_ASSERT_LOCKED(&call->lock);
+  if (!call->working || !(call->ended || call->gone)) return;
+  call->working = false;
+  ommai_sleep_work_ends(&call->server->sleep);
+}
+
+bool ommai_http_call_is_working(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  bool working = call->working;
+  pthread_mutex_unlock(&call->lock);
+  return working;
+}
+
+void ommai_http_call_completed(struct ommai_http_call *call) {
+  pthread_mutex_lock(&call->lock);
+  call->mhd = NULL;
+  call->gone = true;
+  end_work(call);
+  bool unfinished = !call->ended;
+  pthread_mutex_unlock(&call->lock);
+  if (unfinished) ommai_http_call_cancel_engine(call);
+}
+
 /* Under the lock. The IO thread then calls the access handler or the stream's reader again. */
 static void resume(struct ommai_http_call *call) {
   OMMAI_ASSERT_LOCKED(&call->lock);
+  end_work(call);
   if (call->on_news) call->on_news(call->on_news_context);
   if (!call->suspended) return;
   call->suspended = false;
@@ -345,6 +378,30 @@ void ommai_http_call_leave(struct ommai_http_call *call) {
   resume(call);
   pthread_mutex_unlock(&call->lock);
   ommai_http_call_cancel_engine(call);
+}
+
+void ommai_http_call_abort(struct ommai_http_call *call, const char *cause, const char *message) {
+  struct ommai_api_error error;
+  ommai_api_fail(&error, 503, NULL, "%s", message);
+  ommai_http_call_cut(call, cause);
+  ommai_http_call_fail(call, &error);
+  ommai_http_call_cancel_engine(call);
+}
+
+void ommai_http_call_for_each(struct ommai_server *server, void (*act)(struct ommai_http_call *)) {
+  uint64_t below = UINT64_MAX;
+  for (;;) {
+    pthread_mutex_lock(&server->list_lock);
+    /* the newest comes first: numbers fall along the list */
+    struct ommai_http_call *call = LIST_FIRST(&server->calls);
+    while (call && call->number >= below) call = LIST_NEXT(call, listed);
+    if (call) ommai_http_call_retain(call);
+    pthread_mutex_unlock(&server->list_lock);
+    if (!call) return;
+    below = call->number;
+    act(call);
+    ommai_http_call_release(call);
+  }
 }
 
 void ommai_http_call_abandon(struct ommai_http_call *call) {

@@ -49,6 +49,8 @@ struct ommai_http_call {
   const struct ommai_route *route;
   /* ommai_route_find; libmicrohttpd's, until the reply is out */
   const char *path_rest;
+  /* of its target, as it came; NULL: it is longer. The connection's. IO thread */
+  const char *query;
   const struct ommai_protocol *protocol; /* of its path */
   atomic_int references;
   uint64_t number;                     /* never used twice, rising */
@@ -79,6 +81,7 @@ struct ommai_http_call {
   bool replied;               /* a whole reply is ready */
   bool streaming;             /* a first event exists: the reply is a stream */
   bool ended;                 /* nothing more will come */
+  bool working;               /* a request that a step into sleep waits for (state/sleep.h) */
   /* a stream is asked for and the engine is at work: comments may be sent */
   bool waiting;
   struct {
@@ -130,6 +133,12 @@ void ommai_http_call_reply(struct ommai_http_call *call, int status, const char 
  * the one that is logged. */
 void ommai_http_call_cut(struct ommai_http_call *call, const char *cause);
 
+/* From now on it is worked on, until it has ended or its client is gone. */
+void ommai_http_call_begin_work(struct ommai_http_call *call);
+bool ommai_http_call_is_working(struct ommai_http_call *call);
+/* libmicrohttpd is done with it. IO thread. */
+void ommai_http_call_completed(struct ommai_http_call *call);
+
 /* Gives an error: as the reply, or where a stream has begun as its last event. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error);
 
@@ -171,6 +180,12 @@ bool ommai_http_call_is_gone(struct ommai_http_call *call);
 /* The client left: nothing is sent any more, the engine's requests are cancelled, the connection
  * closes. */
 void ommai_http_call_leave(struct ommai_http_call *call);
+
+/* Ends it with status 503 for that reason, and cancels the engine's requests. */
+void ommai_http_call_abort(struct ommai_http_call *call, const char *cause, const char *message);
+
+/* Calls `act` for every listed call, without the list's lock. */
+void ommai_http_call_for_each(struct ommai_server *server, void (*act)(struct ommai_http_call *));
 
 /* Of a call without a connection: drops the reference of whoever began it. on_news is not called
  * any more, and what is not over is cancelled. */

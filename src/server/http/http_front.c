@@ -128,7 +128,7 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
   if (call->route->needs_json && !is_json_type(header(mhd, MHD_HTTP_HEADER_CONTENT_TYPE))) {
     return ommai_api_fail_body(error, "body", "Content-Type must be application/json.");
   }
-  return true;
+  return !call->route->needs_json || !atomic_load(&server->sleep.refuses) || ommai_api_refuse(error, OMMAI_REFUSAL_ASLEEP);
 }
 
 /* A refusal can go out at once where nothing more shall be read, where the body would be too long
@@ -252,6 +252,11 @@ static void dispatch(struct ommai_http_call *call) {
     ommai_http_call_fail(call, &error);
     return;
   }
+  if (atomic_load(&server->sleep.refuses)) {
+    ommai_api_refuse(&error, OMMAI_REFUSAL_ASLEEP);
+    ommai_http_call_fail(call, &error);
+    return;
+  }
   /* Only here: a hang-up after a short request must not take away the reply that is given at
    * once. */
   if (ommai_connection_answer(server, call->connection)) {
@@ -260,6 +265,7 @@ static void dispatch(struct ommai_http_call *call) {
   }
   atomic_fetch_add(&server->n_active, 1);
   call->active = true;
+  ommai_http_call_begin_work(call);
   call->job.run = ommai_route_run;
   call->job.client = ommai_connection_client(call->connection);
   call->job.large = call->body.size > LARGE_BODY_BYTES;
@@ -317,6 +323,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   call->mhd = mhd;
   call->protocol = ommai_protocol_of(path);
   call->connection = connection;
+  call->query = connection->query_fits ? connection->query : NULL;
   connection->reading = NULL;
   ommai_connection_head(server, connection);
   ommai_access_begin(call, mhd, path, method, version);
@@ -362,12 +369,7 @@ static void handle_completed(void *context, struct MHD_Connection *mhd, void **c
   *call_context = NULL;
   if (call->active) atomic_fetch_sub(&server->n_active, 1);
   ommai_access_end(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-  pthread_mutex_lock(&call->lock);
-  call->mhd = NULL;
-  call->gone = true;
-  bool unfinished = !call->ended;
-  pthread_mutex_unlock(&call->lock);
-  if (unfinished) ommai_http_call_cancel_engine(call);
+  ommai_http_call_completed(call);
   if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK) call->connection->reading = mhd;
   ommai_connection_reply(server, call->connection);
   ommai_http_call_unlist(call);
@@ -389,14 +391,24 @@ static void handle_connection(void *context_of_server, struct MHD_Connection *mh
   }
 }
 
-/* Looks at the target as it came, and cuts the query off before libmicrohttpd takes it apart. No
- * route has a use for it, and its arguments would use up the connection's memory, to the point
- * where there is none left to refuse in. The target lies in the connection's own buffer. */
+static void keep_query(struct ommai_connection *connection, const char *query) {
+  size_t length = strlen(query);
+  connection->query_fits = length < sizeof connection->query;
+  if (connection->query_fits) memcpy(connection->query, query, length + 1);
+}
+
+/* Looks at the target as it came, and cuts the query off before libmicrohttpd takes it apart: its
+ * arguments would use up the connection's memory, to the point where there is none left to refuse
+ * in. The few routes with a use for it get a short one as it came. The target lies in the
+ * connection's own buffer. */
 static void *look_at_target(void *context, const char *target, struct MHD_Connection *mhd) {
   (void)context;
   struct ommai_connection *connection = ommai_connection_of(mhd);
-  if (connection) connection->target_fits = target && ommai_http_head_target_fits(target);
   char *query = target ? strchr(target, '?') : NULL;
+  if (connection) {
+    connection->target_fits = target && ommai_http_head_target_fits(target);
+    keep_query(connection, query ? query + 1 : "");
+  }
   if (query) query[1] = '\0';
   return NULL;
 }

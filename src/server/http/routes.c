@@ -34,6 +34,8 @@ static const struct ommai_route routes[] = {
     {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health},
     {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
     {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
+    {"/sleep", OMMAI_METHOD_POST, false, ommai_endpoint_sleep},
+    {"/wake_up", OMMAI_METHOD_POST, false, ommai_endpoint_wake_up},
     {"/is_sleeping", OMMAI_METHOD_GET, false, ommai_endpoint_is_sleeping},
     {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
     {DESCRIPTION, OMMAI_METHOD_GET, false, ommai_endpoint_openapi},

@@ -8,7 +8,7 @@
 #define OMMAI_METHOD_GET 1u /* and HEAD */
 #define OMMAI_METHOD_POST 2u
 
-#define OMMAI_N_ROUTES 28
+#define OMMAI_N_ROUTES 30
 
 struct ommai_route {
   const char *path; /* up to a "{" where anything follows: "/v1/models/{model}" */

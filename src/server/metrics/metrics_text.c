@@ -294,16 +294,6 @@ static struct by_label cached(const struct omma_engine_stats *stats) {
       5};
 }
 
-static struct by_label sleep_state(const struct omma_engine_stats *stats) {
-  (void)stats;
-  return (struct by_label){"vllm:engine_sleep_state",
-                           "gauge",
-                           "The engine never sleeps.",
-                           "sleep_state",
-                           {{"awake", 1}, {"weights_offloaded", 0}, {"discard_all", 0}},
-                           3};
-}
-
 static struct by_label accepted_by_place(const struct omma_engine_stats *stats) {
   static const char *const places[OMMA_MAX_DRAFT_TOKENS] = {"0", "1", "2",  "3",  "4",  "5",  "6", "7",
                                                             "8", "9", "10", "11", "12", "13", "14"};
@@ -314,6 +304,20 @@ static struct by_label accepted_by_place(const struct omma_engine_stats *stats) 
     of.values[i].figure = stats->accepted_by_place[i];
   }
   return of;
+}
+
+/* As in vLLM, whose weights go to main memory at level 1 and are given up at level 2. All engines
+ * sleep together. */
+static void write_sleep_state(struct writer *writer) {
+  static const char *const states[] = {"awake", "weights_offloaded", "discard_all"};
+  const struct ommai_metrics_sources *sources = writer->sources;
+  begin(writer, "vllm:engine_sleep_state", "gauge",
+        "1 where it is so: awake, or asleep at level 1 (weights_offloaded) or 2 (discard_all); weights stay at both.");
+  for (int i = 0; i < 3 * sources->n_engines; i++) {
+    set_engine(writer, i / 3);
+    ommai_text_format(writer->out, "vllm:engine_sleep_state{%s,sleep_state=\"%s\"} %d\n", writer->labels, states[i % 3],
+                      sources->sleep_level == i % 3);
+  }
 }
 
 /* Names that routers read which were written for older versions of vLLM, of the same figures. */
@@ -400,7 +404,7 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   write_by_label(&writer, waiting);
   write_by_label(&writer, prompts);
   write_by_label(&writer, cached);
-  write_by_label(&writer, sleep_state);
+  write_sleep_state(&writer);
   write_by_label(&writer, accepted_by_place);
   write_refusals(&writer);
   write_tool_searches(&writer);

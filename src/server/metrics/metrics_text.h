@@ -11,6 +11,7 @@ struct ommai_metrics_sources {
   const struct omma_engine_stats *stats; /* [n_engines] */
   int n_engines;
   const char *model_name;
+  int sleep_level;                          /* 0: the server is awake */
   const char *kv_cache;                     /* omma_model_info.kv_cache */
   int64_t max_model_len;                    /* bounds the buckets of tokens */
   int64_t kv_event_batches, kv_events_lost; /* ommai_kv_publisher_counts */

@@ -27,18 +27,18 @@ const char *ommai_kv_event_salt(const struct ommai_kv_event *event) { return (co
 
 /* ---- the engines' side ---- */
 
-/* Empties the queue, for a reason that loses n more. */
-static void lose_all(struct ommai_kv_event_queue *queue, int64_t n) {
+/* Empties the queue; lost: for a reason that loses what waits, and n more. */
+static void empty(struct ommai_kv_event_queue *queue, bool lost, int64_t n) {
   pthread_mutex_lock(&queue->lock);
-  struct ommai_kv_event *lost = queue->first;
-  queue->n_lost += queue->n_events + n;
+  struct ommai_kv_event *events = queue->first;
+  if (lost) queue->n_lost += queue->n_events + n;
   queue->n_events = 0;
   queue->bytes = 0;
   queue->first = NULL;
   queue->last = &queue->first;
   queue->cleared = true;
   pthread_mutex_unlock(&queue->lock);
-  ommai_kv_events_free(queue, lost);
+  ommai_kv_events_free(queue, events);
 }
 
 static struct ommai_kv_event *make(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page_key *key,
@@ -65,7 +65,7 @@ static bool put(struct ommai_kv_event_queue *queue, struct ommai_kv_event *event
   pthread_mutex_unlock(&queue->lock);
   if (fits) return was_empty;
   ommai_kv_events_free(queue, event);
-  lose_all(queue, 1);
+  empty(queue, true, 1);
   return true;
 }
 
@@ -87,6 +87,8 @@ bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, int rank, co
 bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page_key *key) {
   return put(queue, make(queue, rank, key, 0, 0));
 }
+
+void ommai_kv_event_queue_clear(struct ommai_kv_event_queue *queue) { empty(queue, false, 0); }
 
 /* ---- the publisher's side ---- */
 
@@ -111,7 +113,7 @@ struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *qu
 void ommai_kv_event_queue_lose(struct ommai_kv_event_queue *queue, const struct ommai_kv_event *events) {
   int64_t n = 0;
   for (; events; events = events->next) n++;
-  lose_all(queue, n);
+  empty(queue, true, n);
 }
 
 int64_t ommai_kv_event_queue_lost(const struct ommai_kv_event_queue *queue) {

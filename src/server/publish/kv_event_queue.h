@@ -41,6 +41,9 @@ void ommai_kv_event_queue_free(struct ommai_kv_event_queue *queue);
 bool ommai_kv_event_queue_store(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page *page);
 bool ommai_kv_event_queue_remove(struct ommai_kv_event_queue *queue, int rank, const struct omma_kv_page_key *key);
 
+/* Nothing that was put or sent before counts, of any rank; the publisher is to be woken. */
+void ommai_kv_event_queue_clear(struct ommai_kv_event_queue *queue);
+
 /* The oldest events of one rank, n at most, in order; NULL: none. *cleared: they follow on the news
  * that nothing sent before counts. The caller frees them. */
 struct ommai_kv_event *ommai_kv_event_queue_take(struct ommai_kv_event_queue *queue, int64_t n, bool *cleared);

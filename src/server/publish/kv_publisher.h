@@ -2,11 +2,11 @@
  *
  * A PUB socket sends batches of three frames: the topic, the batch's number in 8 bytes, big end
  * first, from 0 on without a gap, and the batch (kv_event_message.h). Batch 0 begins with
- * AllBlocksCleared; so does one after events were lost. With several engines each has batches of
- * its own, with its number as their rank. A ROUTER socket replays: whoever sends an empty frame and
- * a number in 8 bytes gets the batches that are kept from that number on, then one numbered -1. A
- * thread of its own does all of that; neither a subscriber that does not read nor hostile requests
- * slow the engine. */
+ * AllBlocksCleared; so does one after events were lost, or after an engine forgot all pages. With
+ * several engines each has batches of its own, with its number as their rank. A ROUTER socket
+ * replays: whoever sends an empty frame and a number in 8 bytes gets the batches that are kept from
+ * that number on, then one numbered -1. A thread of its own does all of that; neither a subscriber
+ * that does not read nor hostile requests slow the engine. */
 #pragma once
 
 #include <omma/omma.h>

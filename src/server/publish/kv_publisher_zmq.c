@@ -63,10 +63,16 @@ static void removed(void *context, const struct omma_kv_page_key *key) {
   if (ommai_kv_event_queue_remove(&rank->publisher->queue, rank->number, key)) wake(rank->publisher);
 }
 
+static void cleared(void *context) {
+  const struct rank *rank = context;
+  ommai_kv_event_queue_clear(&rank->publisher->queue);
+  wake(rank->publisher);
+}
+
 void ommai_kv_publisher_interfaces(struct ommai_kv_publisher *publisher, int n_engines, struct omma_kv_events *events) {
   for (int i = 0; i < n_engines; i++) {
     publisher->ranks[i] = (struct rank){publisher, i};
-    events[i] = (struct omma_kv_events){&publisher->ranks[i], stored, removed};
+    events[i] = (struct omma_kv_events){&publisher->ranks[i], stored, removed, cleared};
   }
   if (n_engines == 1) return;
   atomic_store(&publisher->n_ranks, n_engines);

@@ -57,6 +57,7 @@ struct ommai_server_config {
   /* how models write the calls that they choose themselves; NONE: requests may not ask for it */
   enum ommai_tool_format auto_tools;
   bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
+  bool enable_sleep_mode;
 
   /* Connections. */
   size_t max_body_bytes, max_total_body_bytes, max_pending_bytes, max_total_pending_bytes;

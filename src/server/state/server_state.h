@@ -15,6 +15,7 @@
 #include "server/publish/encoding_directory.h"
 #include "server/publish/encoding_memory.h"
 #include "server/state/server_config.h"
+#include "server/state/sleep.h"
 
 struct MHD_Daemon;
 struct ommai_connection;
@@ -61,6 +62,8 @@ struct ommai_server {
   atomic_int_least64_t n_active;
   atomic_bool leaving;  /* health checks get 503, and replies close their connections */
   atomic_bool stopping; /* new requests get 503, too */
+
+  struct ommai_sleep sleep;
 
   /* Under list_lock, which is never taken by a thread that holds a call's lock. */
   pthread_mutex_t list_lock;

@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "fake_sleep.h"
 #include "fake_vectors.h"
 
 #define VOCABULARY 256
@@ -635,6 +636,8 @@ enum omma_status omma_engine_submit(struct omma_engine *engine, const struct omm
   while (job < engine->jobs + MAX_RUNNING && job->used) job++;
   if (!engine->stats.alive) {
     status = ommai_fail(error, OMMA_ERROR_INTERNAL, "%s: the engine is dead", SECRET);
+  } else if (fake_is_asleep()) {
+    status = ommai_fail_field(error, OMMA_ERROR_BUSY, "asleep", "asleep");
   } else if (job == engine->jobs + MAX_RUNNING || engine->stats.n_running >= engine->limit) {
     status = ommai_fail(error, OMMA_ERROR_BUSY, "queue is full");
   } else {

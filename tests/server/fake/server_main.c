@@ -87,6 +87,7 @@ static bool set(struct settings *s, const char *key, const char *value) {
   if (!strcmp(key, "--no-page")) return s->server.no_page = number, true;
   if (!strcmp(key, "--enable-auto-tool-choice")) return s->server.enable_auto_tool_choice = number, true;
   if (!strcmp(key, "--trust-media-uuids")) return s->server.trust_media_uuids = number, true;
+  if (!strcmp(key, "--enable-sleep-mode")) return s->server.enable_sleep_mode = number, true;
   if (!strcmp(key, "--images")) return s->server.limit_images_per_prompt = number, true;
   if (!strcmp(key, "--videos")) return s->server.limit_videos_per_prompt = number, true;
   if (!strcmp(key, "--min-pixels")) return s->server.image_options.min_pixels = number, true;

@@ -1,5 +1,5 @@
 # The scripted engine, and what of the library the server wants next to it.
-set(OMMA_FAKE_LIBRARY fake_grammar.c fake_omma.c fake_vectors.c)
+set(OMMA_FAKE_LIBRARY fake_grammar.c fake_omma.c fake_sleep.c fake_vectors.c)
 list(TRANSFORM OMMA_FAKE_LIBRARY PREPEND ${PROJECT_SOURCE_DIR}/tests/server/fake/)
 list(APPEND OMMA_FAKE_LIBRARY ${PROJECT_SOURCE_DIR}/src/request/max_sim.c)
 set(OMMA_FAKE_ENGINE ${OMMA_FAKE_LIBRARY})
