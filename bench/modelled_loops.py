@@ -213,10 +213,11 @@ def linear_bf16(mca: Mca, build: Path, rows: int, n_in: int, n_out: int) -> Unit
 
 
 def linear_small_groups(mca: Mca, build: Path, rows: int, n_in: int, n_out: int, group: int) -> Units:
-    """int4 in groups that are no whole products: 14 rows by 32 outputs, two groups a pass, whose
-    sums are scaled from memory; blocks of 256 inputs. A product of fewer rows than 16 is counted as
+    """int4 in groups of one product or a part of one: 14 rows by 32 outputs, two groups a pass,
+    whose sums are scaled from memory; blocks of 256 inputs. A product of fewer rows than 16 is counted as
     one of 16; rows of tiles that are loaded and stored are counted as they are."""
-    some, steps = 14, ceil(group, 32)
+    some, step = 14, 64 if group == 64 else 32
+    steps = ceil(group, step)
     loops = [loop for loop in loops_of(objects(build, "integer_panel_amx")) if "small_groups" in loop.function]
     outer = [loop for loop in loops if loop.count("vfmadd") == 2 * 2 * some == loop.count("vcvtdq2ps") and loop.count("tdpbssd") == 4]
     passes = one([loop for loop in outer if not loop.count("vfnmadd")], "two groups")
@@ -225,7 +226,7 @@ def linear_small_groups(mca: Mca, build: Path, rows: int, n_in: int, n_out: int,
     # an end of fewer rows is counted as a whole
     times = ceil(n_out, 32) * ceil(rows, 128) * ceil(min(rows, 128), some)
     units.run(tuple(text for text in passes.body if not is_tile(text)), times * n_in / group / 2)
-    a_group = (some + 2 * min(group, 32) / 4) / TILE * steps
+    a_group = (some + 2 * min(group, step) / 4) / TILE * steps
     units.tiles(products=times * n_in / group * 2 * steps, loads=times * n_in / group * a_group)
     units.tiles(stores=times * n_in / group * 2 * some / TILE)
     blocks = ceil(n_in, 256)
@@ -237,7 +238,7 @@ def linear_small_groups(mca: Mca, build: Path, rows: int, n_in: int, n_out: int,
 
 def linear_integer(mca: Mca, build: Path, rows: int, n_in: int, n_out: int, group: int, bits: int) -> Units:
     """group 0: a scale for all inputs of an output."""
-    if group % 64:
+    if group == 64 or group % 64:
         return linear_small_groups(mca, build, rows, n_in, n_out, group)
     loops = loops_of(objects(build, "integer_panel_amx"))
     loops = [loop for loop in loops if loop.function == ("block_u4" if bits == 4 else "block_s8")]

@@ -3,8 +3,8 @@
  * unpacked to that form, a block at a time, once for all rows. Sums of a group are exact, so the
  * results are those of every other level, and few rows, which wait for memory, go to VPDPBUSD.
  *
- * Where groups are no whole products, 14 rows by 32 outputs in two tiles: each group's sums pass
- * through memory to be scaled, and the sums over groups stay in registers. */
+ * Where groups are one product or a part of one, 14 rows by 32 outputs in two tiles: each group's
+ * sums pass through memory to be scaled, and the sums over groups stay in registers. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -186,9 +186,9 @@ static void block_u4(const struct integer_block *block) {
 
 /* ---- small groups ---------------------------------------------------------------------------- */
 
-/* Groups whose inputs are no multiple of a product's. */
+/* Groups of one product, or of parts of one. */
 static bool has_small_groups(const struct ommai_integer_panel *panel) {
-  return panel->n_groups > 1 && panel->group % MAX_STEP != 0;
+  return panel->n_groups > 1 && (panel->group == MAX_STEP || panel->group % MAX_STEP != 0);
 }
 
 /* Some groups of a panel, and rows. */
