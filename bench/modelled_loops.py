@@ -214,8 +214,8 @@ def linear_bf16(mca: Mca, build: Path, rows: int, n_in: int, n_out: int) -> Unit
 
 def linear_small_groups(mca: Mca, build: Path, rows: int, n_in: int, n_out: int, group: int) -> Units:
     """int4 in groups of one product or a part of one: 14 rows by 32 outputs, two groups a pass,
-    whose sums are scaled from memory; blocks of 256 inputs. A product of fewer rows than 16 is counted as
-    one of 16; rows of tiles that are loaded and stored are counted as they are."""
+    whose sums are scaled from memory; blocks of 256 inputs. A product of fewer rows than 16 is
+    counted as one of 16; rows of tiles that are loaded and stored are counted as they are."""
     some, step = 14, 64 if group == 64 else 32
     steps = ceil(group, step)
     loops = [loop for loop in loops_of(objects(build, "integer_panel_amx")) if "small_groups" in loop.function]

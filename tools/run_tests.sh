@@ -228,7 +228,8 @@ sanitized_server() {
 # The longest, whose parts have C tests under sanitizers, in the full tier alone: NAME FILES...
 sanitized_command_line() {
   left_out="--deselect tests/cli/test_bench.py::test_bench_decode --deselect tests/cli/test_plan.py::test_plan_of_config_alone
-    --deselect tests/cli/test_quantized.py::test_quantised_checkpoints_answer_as_their_values"
+    --deselect tests/cli/test_quantized.py::test_quantised_checkpoints_answer_as_their_values --deselect tests/cli/test_bench.py::test_bench_scale
+    --deselect tests/cli/test_bench.py::test_counts_of_one_are_no_plurals"
   if [ $full = yes ]; then left_out=; fi
   run_pytest "$@" --omma build/asan/omma $left_out
 }
