@@ -303,6 +303,30 @@ static void work_does_not_grow_with_what_is_hidden(void **state) {
   omma_attention_context_destroy(context);
 }
 
+/* Whatever the mode, what is below 0 by less than a float can say is 0 and not -0. */
+static void zero_has_one_sign(void **state) {
+  (void)state;
+  enum { KEYS = 300, DIM = 64 };
+  static float k[KEYS * DIM], v[KEYS * DIM];
+  static _Alignas(64) unsigned char workspace[1 << 20];
+  struct omma_attention_context *context = scalar_context(NULL);
+  for (int d = 0; d < DIM; d++) v[d] = -0x1p-149f;
+  for (int mode = OMMA_ATTENTION_ENCODER; mode <= OMMA_ATTENTION_DECODE; mode++) {
+    const int64_t offset = KEYS - 1;
+    float q[DIM] = {1}, out[DIM];
+    struct omma_attention_spec spec = {.mode = mode, .n_heads = 1, .head_dim = DIM, .n_tokens = 1, .n_kv_tokens = KEYS};
+    struct omma_attention_plan *plan;
+    struct omma_error error;
+    const struct omma_attention_tensors tensors = {.q = q, .k = k, .v = v, .out = out};
+    if (mode != OMMA_ATTENTION_ENCODER) spec.q_offsets = &offset;
+    assert_ok(omma_attention_plan_create(context, &spec, &plan, &error), &error);
+    assert_ok(omma_attention_run(plan, &tensors, workspace, sizeof workspace, NULL, &error), &error);
+    for (int d = 0; d < DIM; d++) assert_true(out[d] == 0 && !signbit(out[d]));
+    omma_attention_plan_destroy(plan);
+  }
+  omma_attention_context_destroy(context);
+}
+
 /* Encoder segments of one block have the window kernel where their type has one; its name is that
  * of the longest segment. */
 static void windows_have_their_kernel(void **state) {
@@ -366,6 +390,7 @@ int main(void) {
       cmocka_unit_test(flops_count_useful_work),
       cmocka_unit_test(flops_know_the_window),
       cmocka_unit_test(work_does_not_grow_with_what_is_hidden),
+      cmocka_unit_test(zero_has_one_sign),
       cmocka_unit_test(windows_have_their_kernel),
       cmocka_unit_test(heavy_segments_come_first),
   };

@@ -285,6 +285,32 @@ static void one_request_may_be_asked_many_times(void **state) {
   omma_request_destroy(request);
 }
 
+/* Of pages, windows and snapshots alike: up to the last border of pages before a prompt's last
+ * token. */
+static void a_prompt_is_computed_once(void **state) {
+  (void)state;
+  for (int groups = -1; groups < FIXTURE_GROUPS; groups++) {
+    struct omma_model *own =
+        groups < 0 ? fixture_model("qwen3_vl_tied", NULL) : fixture_groups_model((enum fixture_groups)groups, NULL);
+    struct omma_engine *cached = fixture_engine(own, &(struct omma_engine_options){.prefill_chunk = 256});
+    for (int64_t n = 100; n <= 200; n += 25) {
+      int32_t ids[200];
+      struct omma_request *request;
+      struct omma_error error;
+      struct fixture_answer first, again;
+      for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)(20 + (i * 7 + n) % 90);
+      const struct omma_request_options options = {.sampling = {.max_tokens = 3, .ignore_eos = true}};
+      assert_ok(omma_request_create_tokens(own, ids, (size_t)n, &options, &request, &error), &error);
+      assert_int_equal(fixture_ask(cached, request, &first).n_cached_tokens, 0);
+      assert_int_equal(fixture_ask(cached, request, &again).n_cached_tokens, (n - 1) / 64 * 64);
+      fixture_expect_equal(&first, &again);
+      omma_request_destroy(request);
+    }
+    omma_engine_destroy(cached);
+    omma_model_close(own);
+  }
+}
+
 static void counters_count(void **state) {
   (void)state;
   const struct omma_image *const images[] = {meadow, tower};
@@ -452,6 +478,7 @@ int main(void) {
       cmocka_unit_test(penalties_and_logprobs_work_together),
       cmocka_unit_test(images_and_text_in_turn),
       cmocka_unit_test(one_request_may_be_asked_many_times),
+      cmocka_unit_test(a_prompt_is_computed_once),
       cmocka_unit_test(counters_count),
       cmocka_unit_test(a_model_has_one_engine),
       cmocka_unit_test(a_model_without_weights_has_none),
