@@ -67,8 +67,9 @@ struct test_allocator {
 void test_allocator_init(struct test_allocator *allocator);
 
 /* Calls `make`, which makes something and destroys what there is of it, with all allocations from
- * the n-th on failing, and with the n-th alone, for n = 0, 1, ... until a call succeeds. Each of
- * the others must give MEMORY, none may leave anything behind, and n stays below `limit`. */
+ * the n-th on failing, for n = 0, 1, ... until a call succeeds. Each of the others must give
+ * MEMORY, none may leave anything behind, and n stays below `limit`. Then the same with the n-th
+ * allocation alone, without which a call may also do. */
 void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
                                 int64_t limit);
 
