@@ -198,7 +198,7 @@ more_servers() {
   # are the same with any.
   ignored=
   for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events encoder_proxy \
-    encoder_proxy_faults vectors; do
+    encoder_proxy_faults vectors sleep; do
     ignored="$ignored --ignore tests/server/test_$name.py"
   done
   for model in qwen2_5_vl_tied kimi_vl; do
