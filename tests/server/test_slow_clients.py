@@ -265,9 +265,11 @@ def test_a_body_must_move(start):
             time.sleep(0.05)
         steady.sendall(b" " * (1000000 - sent))
         assert status(steady) == 400
-    with server.connect() as stalled:
+    # however much came before
+    with server.connect() as stalled, server.connect() as late:
         stalled.sendall(head(1000) + b" ")
-        assert status(stalled) == 408
+        late.sendall(head(1000000) + b" " * 500000)
+        assert status(stalled) == 408 and status(late) == 408
 
 
 def test_a_body_has_an_end(start):
