@@ -11,22 +11,24 @@
 
 enum { MAX_WHERE = OMMAI_DOCUMENT_PATH_SIZE + 32 };
 
-/* Whether the template writes a user's text that it gets in this form. */
-static bool writes_text(const struct ommai_jinja *jinja, const struct omma_allocator *allocator, bool as_list) {
+/* Whether the template writes a user's text that it gets in this form. Errors: MEMORY. */
+static enum omma_status try_form(const struct ommai_jinja *jinja, const struct omma_allocator *allocator, bool as_list,
+                                 bool *written, struct omma_error *error) {
   static const char word[] = "omma-probe";
   json_t *content = as_list ? json_pack("[{s:s, s:s}]", "type", "text", "text", word) : json_string(word);
   json_t *variables =
       json_pack("{s:[{s:s, s:o}], s:b}", "messages", "role", "user", "content", content, "add_generation_prompt", 1);
-  struct omma_error error;
   char *text;
   size_t size;
-  bool written = false;
-  if (variables && ommai_jinja_render(jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, &error) == OMMA_OK) {
-    written = strstr(text, word) != NULL;
+  *written = false;
+  if (!variables) return ommai_fail_memory(error, "chat template", sizeof word);
+  enum omma_status status = ommai_jinja_render(jinja, variables, OMMAI_PROMPT_MAX_BYTES, &text, &size, error);
+  json_decref(variables);
+  if (status == OMMA_OK) {
+    *written = strstr(text, word) != NULL;
     ommai_release(allocator, text, size + 1, 1);
   }
-  json_decref(variables);
-  return written;
+  return status == OMMA_ERROR_MEMORY ? status : OMMA_OK;
 }
 
 /* One that cannot be rendered is no error yet: another template may be taken in its place. */
@@ -40,7 +42,9 @@ enum omma_status ommai_chat_template_take(const char *where, const char *text, s
   if (status != OMMA_OK) {
     snprintf(choice->problem, sizeof choice->problem, "%.400s: %.200s", where, cause.message);
   } else {
-    bool strings = writes_text(choice->jinja, allocator, false), lists = writes_text(choice->jinja, allocator, true);
+    bool strings, lists;
+    OMMAI_TRY(try_form(choice->jinja, allocator, false, &strings, error));
+    OMMAI_TRY(try_form(choice->jinja, allocator, true, &lists, error));
     choice->lists_alone = lists && !strings;
     choice->strings_alone = strings && !lists;
   }

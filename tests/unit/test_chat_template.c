@@ -189,7 +189,10 @@ static enum omma_status render_with(const struct omma_allocator *allocator, stru
   ommai_prompt_builder_init(&builder, allocator);
   enum omma_status status =
       ommai_chat_template_take("t", text, sizeof text - 1, allocator, &ommai_family_qwen3_vl, &choice, error);
-  if (status == OMMA_OK) status = ommai_conversation_render(&choice, &conversation, &builder, error);
+  if (status == OMMA_OK) {
+    assert_true(choice.strings_alone); /* a list has no split() */
+    status = ommai_conversation_render(&choice, &conversation, &builder, error);
+  }
   if (status == OMMA_OK) assert_memory_equal(builder.text, "How many?|Two.|", 15);
   ommai_prompt_builder_free(&builder);
   ommai_chat_choice_free(&choice);
