@@ -67,6 +67,7 @@ NUMBERS = [
     (r"over any (\d+) seconds", SETTINGS, r"body_rate_window_ms(?s:.){1,200}?initial = \"(\d+)", 1e-3),
     (r"(8) of the largest", "src/server/server.c", r"DEFAULT_BODIES (\d+)", 1),
     (r"and (32) more for health checks", "src/server/state/server_state.h", r"OMMAI_CHECK_CONNECTIONS (\d+)", 1),
+    (r"of the query fewer than (128) bytes", "src/server/http/connection.h", r"OMMAI_QUERY_SIZE (\d+)", 1),
     (r"counted in steps of (10) ns", "include/omma/omma.h", r"steps of (10) ns", 1),
     (r"or (0\.2) ms; harder ones", "src/engine/mask_worker.h", r"MASK_SHORT_STEP_WORK INT64_C\((\d+)\)", 1e-5),
     (r"end their request after about (5) s", "src/engine/mask_worker.h", r"MASK_MAX_WORK INT64_C\((\d+)\)", 1e-8),
