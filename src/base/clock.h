@@ -29,6 +29,9 @@ static inline void ommai_clock_condition_init(pthread_cond_t *condition) {
   pthread_condattr_destroy(&attributes);
 }
 
+/* A time of the monotonic clock, or a span, as the C library takes it. */
+static inline struct timespec ommai_clock_timespec(int64_t ns) { return (struct timespec){ns / 1000000000, ns % 1000000000}; }
+
 /* The time of day in UTC, as lines of logs begin: 2026-01-31T12:34:56.789Z. */
 #define OMMAI_CLOCK_UTC_SIZE 64
 static inline void ommai_clock_utc(char text[OMMAI_CLOCK_UTC_SIZE]) {

@@ -436,7 +436,7 @@ static void *watcher_main(void *argument) {
   pthread_mutex_lock(&set->lock);
   while (!set->stop) {
     int64_t until = ommai_clock_ns() + step;
-    const struct timespec deadline = {until / (1000 * MILLISECOND), until % (1000 * MILLISECOND)};
+    const struct timespec deadline = ommai_clock_timespec(until);
     pthread_cond_timedwait(&set->changed, &set->lock, &deadline);
     pthread_mutex_unlock(&set->lock);
     ommai_engine_set_watch(set);

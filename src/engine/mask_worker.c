@@ -196,7 +196,7 @@ static bool has_done(const struct ommai_mask_worker *worker) {
 void ommai_mask_worker_wait_late(struct ommai_mask_worker *worker, int64_t ns) {
   if (worker->n_late == 0) return;
   int64_t end_ns = ommai_clock_ns() + ns;
-  const struct timespec deadline = {.tv_sec = end_ns / 1000000000, .tv_nsec = end_ns % 1000000000};
+  const struct timespec deadline = ommai_clock_timespec(end_ns);
   pthread_mutex_lock(&worker->mutex);
   while (!has_done(worker) && !pthread_cond_timedwait(&worker->changed, &worker->mutex, &deadline)) continue;
   pthread_mutex_unlock(&worker->mutex);

@@ -31,8 +31,6 @@ void ommai_request_queue_free(struct ommai_request_queue *queue) {
   *queue = (struct ommai_request_queue){0};
 }
 
-#define SECOND_NS INT64_C(1000000000)
-
 /* Of all that has no slot yet. */
 static size_t bytes_without_slot(const struct ommai_request_queue *queue) {
   size_t bytes = queue->waiting_bytes;
@@ -123,7 +121,7 @@ void ommai_request_queue_sleep(struct ommai_request_queue *queue) {
 
 enum ommai_queue_sleep ommai_request_queue_settle(struct ommai_request_queue *queue, int64_t ns) {
   int64_t until = ommai_clock_ns() + ns;
-  const struct timespec deadline = {until / SECOND_NS, until % SECOND_NS};
+  const struct timespec deadline = ommai_clock_timespec(until);
   pthread_mutex_lock(&queue->mutex);
   while (queue->sleep == OMMAI_QUEUE_FALLS_ASLEEP && !queue->stop) {
     if (pthread_cond_timedwait(&queue->settled, &queue->mutex, &deadline) != 0) break;

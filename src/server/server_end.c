@@ -24,7 +24,7 @@
 /* Under list_lock. Waits for a change of the list, at most until deadline_ns of the monotonic clock
  * (0: without end), which gives false. */
 static bool wait_for_change(struct ommai_server *server, int64_t deadline_ns) {
-  struct timespec deadline = {.tv_sec = deadline_ns / (1000 * MILLISECOND), .tv_nsec = deadline_ns % (1000 * MILLISECOND)};
+  const struct timespec deadline = ommai_clock_timespec(deadline_ns);
   if (!deadline_ns) return pthread_cond_wait(&server->list_changed, &server->list_lock) == 0;
   return pthread_cond_timedwait(&server->list_changed, &server->list_lock, &deadline) == 0;
 }

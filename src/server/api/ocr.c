@@ -83,7 +83,7 @@ static void wake(void *context) {
 static void wait(void *context) {
   struct ocr *ocr = context;
   int64_t until = ommai_clock_ns() + LOOK_NS;
-  const struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+  const struct timespec at = ommai_clock_timespec(until);
   pthread_mutex_lock(&ocr->lock);
   while (!ocr->woken && pthread_cond_timedwait(&ocr->changed, &ocr->lock, &at) == 0) continue;
   ocr->woken = false;

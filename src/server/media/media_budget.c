@@ -22,7 +22,7 @@ void ommai_media_budget_destroy(struct ommai_media_budget *budget) {
 /* Under the lock, which is free meanwhile. */
 static void wait_a_while(struct ommai_media_budget *budget, int64_t deadline_ns) {
   int64_t until = ommai_min_i64(ommai_clock_ns() + LOOK_NS, deadline_ns);
-  struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+  const struct timespec at = ommai_clock_timespec(until);
   pthread_cond_timedwait(&budget->changed, &budget->lock, &at);
 }
 

@@ -190,7 +190,7 @@ static void *connector_main(void *argument) {
 
 /* A connection to use, or NULL: the store does not answer, or is left alone. */
 static redisContext *take_connection(struct ommai_encoding_store *store, int64_t deadline_ns) {
-  const struct timespec end = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+  const struct timespec end = ommai_clock_timespec(deadline_ns);
   bool late = false;
   pthread_mutex_lock(&store->lock);
   store->n_waiting++;

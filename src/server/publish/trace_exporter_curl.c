@@ -166,7 +166,7 @@ static enum outcome post(struct ommai_trace_exporter *exporter, const struct omm
 /* False when the time for sending is over. */
 static bool pause_for(struct ommai_trace_exporter *exporter, int64_t ns) {
   int64_t end_ns = ommai_clock_ns() + ns;
-  struct timespec end = {.tv_sec = end_ns / SECOND, .tv_nsec = end_ns % SECOND};
+  const struct timespec end = ommai_clock_timespec(end_ns);
   pthread_mutex_lock(&exporter->lock);
   while (!exporter->stopping && pthread_cond_timedwait(&exporter->changed, &exporter->lock, &end) == 0) continue;
   bool stopping = exporter->stopping;
@@ -202,7 +202,7 @@ static size_t take_batch(struct ommai_trace_exporter *exporter) {
   pthread_mutex_lock(&exporter->lock);
   while (!exporter->n_waiting && !exporter->stopping) pthread_cond_wait(&exporter->changed, &exporter->lock);
   int64_t end_ns = ommai_clock_ns() + GATHER_NS;
-  struct timespec end = {.tv_sec = end_ns / SECOND, .tv_nsec = end_ns % SECOND};
+  const struct timespec end = ommai_clock_timespec(end_ns);
   while (exporter->n_waiting < BATCH_RECORDS && !exporter->stopping) {
     if (pthread_cond_timedwait(&exporter->changed, &exporter->lock, &end)) break;
   }
