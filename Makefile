@@ -188,7 +188,6 @@ check: ## the rules that a script can check: layers, names, banned functions, he
 	tools/check_words.sh
 	tools/check_json.py
 	tools/make_declarations.py --check
-	tools/make_foreign_flags.py --check
 	tools/graph.py --check
 	tools/check_sizes.py
 	tools/check_commits.py

@@ -74,7 +74,7 @@ static bool next_flag(FILE *list, char *option, char *form) {
 }
 
 static FILE *open_list(void) {
-  FILE *list = fopen(OMMA_TEST_DATA "/cli/vllm_serve_flags.txt", "r");
+  FILE *list = fopen(OMMA_TEST_DATA "/../src/cli/foreign/vllm_options.txt", "r");
   assert_non_null(list);
   return list;
 }

@@ -27,6 +27,10 @@ struct ommai_foreign_option {
   const char *but_for;
 };
 
+/* Flags of `vllm serve` that this program's server does not have, but that may stand in a command
+ * line that was written for it. Ends in a NULL name. */
+extern const struct ommai_foreign_option ommai_vllm_flags[];
+
 struct ommai_foreign_options {
   const char *command;                        /* that is given them */
   const char *program;                        /* whose they are; NULL where none is refused */

@@ -11,7 +11,6 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/text_lines.h"
-#include "cli/core/vllm_flags.h"
 #include "cli/serve/batch_run.h"
 #include "cli/serve/serving.h"
 

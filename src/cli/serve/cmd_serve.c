@@ -14,7 +14,6 @@
 #include "cli/core/log_writer.h"
 #include "cli/core/open_files.h"
 #include "cli/core/paths.h"
-#include "cli/core/vllm_flags.h"
 #include "cli/serve/encoder_node.h"
 #include "cli/serve/serve_keys.h"
 #include "cli/serve/serve_notes.h"
