@@ -306,7 +306,11 @@ enum omma_status ommai_engine_submit_alone(struct omma_engine *engine, const str
                                               .bytes = ommai_request_bytes(request),
                                               .request = request,
                                               .callbacks = *callbacks};
-  return ommai_request_queue_push(&engine->shared->queue, &queued, id, error);
+  struct ommai_request_queue *queue = &engine->shared->queue;
+  enum omma_status status = ommai_request_queue_push(queue, &queued, id, error);
+  /* what was just found must not stay in an engine that has given its memory back */
+  if (status != OMMA_OK && ommai_request_queue_refuses(queue)) ommai_encoder_cache_clear(&engine->resources.encoder_cache);
+  return status;
 }
 
 void ommai_engine_get_stats_alone(const struct omma_engine *engine, struct omma_engine_stats *stats) {

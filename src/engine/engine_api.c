@@ -140,17 +140,21 @@ static enum omma_status await_sleep(struct omma_engine *engine, int index, struc
   }
 }
 
+/* Threads that prepare requests may not know yet. The store is closed before engines are put to
+ * sleep, and opened after they are woken: whoever wakes them at the same time, it does not stay
+ * closed. */
 enum omma_status omma_engine_sleep(struct omma_engine *engine, struct omma_error *error) {
+  ommai_image_store_close(engine->model->image_store);
   for (int i = 0; i < omma_engine_count(engine); i++) ommai_request_queue_sleep(&engine_at(engine, i)->shared->queue);
   for (int i = 0; i < omma_engine_count(engine); i++) OMMAI_TRY(await_sleep(engine, i, error));
   if (engine->set) ommai_engine_set_forget(engine->set);
-  while (ommai_image_store_evict_oldest(engine->model->image_store)) continue;
   ommai_trim();
   return OMMA_OK;
 }
 
 void omma_engine_wake(struct omma_engine *engine) {
   for (int i = 0; i < omma_engine_count(engine); i++) ommai_request_queue_wake(&engine_at(engine, i)->shared->queue);
+  ommai_image_store_open(engine->model->image_store);
 }
 
 void omma_engine_get_stats_of(const struct omma_engine *engine, int index, struct omma_engine_stats *stats) {

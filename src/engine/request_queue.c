@@ -119,6 +119,13 @@ void ommai_request_queue_sleep(struct ommai_request_queue *queue) {
   pthread_mutex_unlock(&queue->mutex);
 }
 
+bool ommai_request_queue_refuses(struct ommai_request_queue *queue) {
+  pthread_mutex_lock(&queue->mutex);
+  bool refuses = queue->sleep != OMMAI_QUEUE_AWAKE;
+  pthread_mutex_unlock(&queue->mutex);
+  return refuses;
+}
+
 enum ommai_queue_sleep ommai_request_queue_settle(struct ommai_request_queue *queue, int64_t ns) {
   int64_t until = ommai_clock_ns() + ns;
   const struct timespec deadline = ommai_clock_timespec(until);

@@ -76,6 +76,8 @@ void ommai_request_queue_cancel(struct ommai_request_queue *queue, uint64_t id);
 void ommai_request_queue_stop(struct ommai_request_queue *queue);
 /* An awake queue falls asleep. */
 void ommai_request_queue_sleep(struct ommai_request_queue *queue);
+/* Whether it sleeps or falls asleep. */
+bool ommai_request_queue_refuses(struct ommai_request_queue *queue);
 /* Waits until it falls asleep no more, for at most `ns` nanoseconds, and returns what it does. */
 enum ommai_queue_sleep ommai_request_queue_settle(struct ommai_request_queue *queue, int64_t ns);
 void ommai_request_queue_wake(struct ommai_request_queue *queue);

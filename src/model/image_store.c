@@ -21,6 +21,7 @@ struct ommai_image_store {
   struct omma_allocator allocator;
   int64_t budget;
   pthread_mutex_t lock; /* of all below */
+  bool closed;
   int64_t bytes;
   struct entry *buckets[BUCKETS];
   TAILQ_HEAD(by_use, entry) by_use; /* the latest first */
@@ -62,9 +63,13 @@ static void forget(struct ommai_image_store *store, struct entry *entry) {
   ommai_release(&store->allocator, entry, 1, sizeof *entry);
 }
 
+static void forget_all(struct ommai_image_store *store) {
+  while (!TAILQ_EMPTY(&store->by_use)) forget(store, TAILQ_FIRST(&store->by_use));
+}
+
 void ommai_image_store_destroy(struct ommai_image_store *store) {
   if (!store) return;
-  while (!TAILQ_EMPTY(&store->by_use)) forget(store, TAILQ_FIRST(&store->by_use));
+  forget_all(store);
   pthread_mutex_destroy(&store->lock);
   struct omma_allocator allocator = store->allocator;
   ommai_release(&allocator, store, 1, sizeof *store);
@@ -90,7 +95,7 @@ void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_
   struct entry *entry = ommai_allocate(&store->allocator, 1, sizeof *entry);
   if (!entry) return;
   pthread_mutex_lock(&store->lock);
-  bool is_new = !find(store, name);
+  bool is_new = !store->closed && !find(store, name);
   if (is_new) {
     while (store->bytes + bytes > store->budget) forget(store, TAILQ_LAST(&store->by_use, by_use));
     struct entry **bucket = bucket_of(store, name);
@@ -109,6 +114,19 @@ bool ommai_image_store_evict_oldest(struct ommai_image_store *store) {
   if (any) forget(store, TAILQ_LAST(&store->by_use, by_use));
   pthread_mutex_unlock(&store->lock);
   return any;
+}
+
+void ommai_image_store_close(struct ommai_image_store *store) {
+  pthread_mutex_lock(&store->lock);
+  store->closed = true;
+  forget_all(store);
+  pthread_mutex_unlock(&store->lock);
+}
+
+void ommai_image_store_open(struct ommai_image_store *store) {
+  pthread_mutex_lock(&store->lock);
+  store->closed = false;
+  pthread_mutex_unlock(&store->lock);
 }
 
 int64_t ommai_image_store_budget(const struct ommai_image_store *store) { return store->budget; }

@@ -43,5 +43,9 @@ void ommai_image_store_keep(struct ommai_image_store *store, const struct ommai_
 /* Gives up the image that was not used for longest; false: there is none. */
 bool ommai_image_store_evict_oldest(struct ommai_image_store *store);
 
+/* Gives up all images, and keeps none until it is opened again. */
+void ommai_image_store_close(struct ommai_image_store *store);
+void ommai_image_store_open(struct ommai_image_store *store);
+
 /* What it may keep at most. */
 int64_t ommai_image_store_budget(const struct ommai_image_store *store);

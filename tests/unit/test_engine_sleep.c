@@ -2,8 +2,10 @@
  * prompts, and answers as before once it is woken. A gate holds the engine's thread inside a
  * callback, so that nothing here depends on timing. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
+#include "support/golden.h"
 #include "support/model_fixture.h"
 #include "support/test.h"
 
@@ -224,6 +226,57 @@ static void it_is_woken_before_it_sleeps(void **state) {
   omma_model_close(model);
 }
 
+/* ---- requests that are made meanwhile ---- */
+
+static bool find_ones(void *context, const struct omma_encoding_key *key, float *values, size_t n_values) {
+  (void)key;
+  for (size_t i = 0; i < n_values; i++) values[i] = 1;
+  ++*(int *)context;
+  return true;
+}
+
+static bool is_known(const struct omma_model *model, const unsigned char *bytes, size_t n_bytes) {
+  struct omma_error error;
+  struct omma_image *known = NULL;
+  assert_ok(omma_image_recall(model, bytes, n_bytes, NULL, NULL, &known, &error), &error);
+  omma_image_destroy(known);
+  return known != NULL;
+}
+
+/* As by a thread that prepares a request when the engine is put to sleep: neither the resized image
+ * nor what another replica has encoded is kept. */
+static void what_is_prepared_meanwhile_is_not_kept(void **state) {
+  (void)state;
+  int n_found = 0;
+  size_t n_bytes;
+  char path[1024];
+  golden_path("images", "meadow_163x97.jpg", path, sizeof path);
+  unsigned char *bytes = fixture_read(path, &n_bytes);
+  const struct omma_encoding_store store = {.context = &n_found, .find = find_ones};
+  struct omma_model *model = fixture_model("qwen3_vl_tied", NULL);
+  struct omma_engine *engine = fixture_engine(model, &(struct omma_engine_options){.encoding_store = &store});
+  struct omma_error error;
+  assert_ok(omma_engine_sleep(engine, &error), &error);
+  struct omma_request *request = make_request(model, N_TOKENS);
+  expect_asleep(engine, request);
+  assert_int_equal(n_found, 1);
+  assert_false(is_known(model, bytes, n_bytes));
+  omma_engine_wake(engine);
+  omma_request_destroy(request);
+  request = make_request(model, N_TOKENS);
+  assert_true(is_known(model, bytes, n_bytes));
+  uint64_t id;
+  assert_ok(omma_engine_submit(engine, request, &(struct omma_callbacks){0}, &id, &error), &error);
+  assert_int_equal(n_found, 2);
+  omma_engine_cancel(engine, id);
+  assert_ok(omma_engine_sleep(engine, &error), &error);
+  assert_false(is_known(model, bytes, n_bytes));
+  omma_request_destroy(request);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  free(bytes);
+}
+
 /* ---- several engines ---- */
 
 static void several_sleep_together(void **state) {
@@ -258,6 +311,7 @@ int main(void) {
       cmocka_unit_test(answers_are_those_before),
       cmocka_unit_test(what_runs_ends_before),
       cmocka_unit_test(it_is_woken_before_it_sleeps),
+      cmocka_unit_test(what_is_prepared_meanwhile_is_not_kept),
       cmocka_unit_test(several_sleep_together),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
