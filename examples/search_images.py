@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ommatidia import Model, max_sim
@@ -28,7 +29,7 @@ TILE, LABEL = 192, 28  # pixels of the contact sheet
 
 def index(model: Model, paths: list[Path], file: Path | None) -> list[np.ndarray]:
     """The vectors of each image: [n, width], one row or one for each token."""
-    known: dict[str, np.ndarray] = dict(np.load(file)) if file and file.exists() else {}
+    known: dict[str, Any] = dict(np.load(file)) if file and file.exists() else {}
     names = [f"{path.name} {path.stat().st_mtime_ns}" for path in paths]
     missing = [i for i, name in enumerate(names) if name not in known]
     for i, vectors in zip(missing, model.embed([paths[i] for i in missing], use_tqdm=True), strict=True):

@@ -31,8 +31,11 @@ def main() -> None:
         for question, found in zip(questions, answers, strict=True):
             print(question, found)
 
-        schema = {"type": "object", "properties": {"color": {"enum": ["red", "orange", "blue"]}}, "required": ["color"]}
-        print(model.chat("What color is the cross?", image=image, response_format=schema, temperature=0).parsed)
+        corners = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 1000}, "minItems": 4, "maxItems": 4}
+        box = {"type": "object", "properties": {"bbox_2d": corners, "label": {"type": "string"}}, "required": ["bbox_2d", "label"]}
+        boxes = {"type": "array", "items": box, "maxItems": 5}
+        for thing in model.chat("Where is the orange cross?", image=image, response_format=boxes, temperature=0).parsed:
+            print(thing["label"], thing["bbox_2d"])  # thousandths of width and height
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def test_types_of_the_package_and_of_the_examples(tmp_path):
     # A copy, as mypy does not check what is installed.
     copy = Path(shutil.copytree(TREE, tmp_path / "tree" / "ommatidia", ignore=shutil.ignore_patterns("*.so", "__pycache__")))
     modules = [path for path in sorted(copy.glob("*.py")) if path.name not in left_out]
-    examples = [*sorted((ROOT / "python" / "examples").glob("*.py"))]
+    examples = [*sorted((ROOT / "python" / "examples").glob("*.py")), ROOT / "examples" / "search_images.py"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *map(str, [*modules, *examples])],
         env={**os.environ, "MYPYPATH": str(copy.parent)},
