@@ -218,7 +218,7 @@ FNR == 1 { start_file() }
   if (top != "src") next
   check_banned(unsafe, "not allowed in src")
   if (folder == "engine" && code ~ /(^|[^A-Za-z0-9_])float[ \t]*(const[ \t]*)?\*/) report("handle", "the engine holds no numbers of a runner")
-  if (file !~ /^src\/(kernels\/cpu|cli\/core\/paths|cli\/serve\/serve_keys|cli\/serve\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
+  if (file !~ /^src\/(kernels\/cpu|cli\/core\/paths|cli\/serve\/serve_settings|cli\/serve\/service_manager)\.c$/) check_banned("getenv|secure_getenv|setenv|putenv", "settings are flags and arguments")
   if (folder in library) {
     if (file != "src/base/assert.h") check_banned(quiet, "a library neither prints nor ends the process")
     check_banned("fprintf|vfprintf|fputs|dprintf", "a library does not print")

@@ -9,7 +9,6 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/manual.h"
-#include "cli/core/run_command.h"
 
 const struct ommai_command *const ommai_commands[] = {&ommai_command_bench_serve};
 const size_t ommai_n_commands = sizeof ommai_commands / sizeof *ommai_commands;

@@ -9,8 +9,6 @@
 #include "cli/core/interrupt.h"
 #include "cli/core/manual.h"
 #include "cli/core/nearest.h"
-#include "cli/core/other_program.h"
-#include "cli/core/run_command.h"
 
 /* Parts of the list of commands, which begin with these. */
 static const struct {

@@ -79,7 +79,7 @@ NUMBERS = [
     (r"bodies of more than (64 KiB), or images", "src/server/http/http_front.c", r"LARGE_BODY_BYTES \(\(size_t\)(\d+) << 10", 1024),
     (r"; (64) of them are with the engine at a time", "src/server/http/http_call.h", r"OMMAI_MAX_ENGINE_REQUESTS (\d+)", 1),
     (r"at a time, (32) where there are images", "src/server/api/vector_answer.c", r"MAX_OPEN_WITH_MEDIA (\d+)", 1),
-    (r"than the server itself needs \((129)\)", "src/cli/core/open_files.c", r"OTHER_FILES (\d+)", 129 / 128),
+    (r"than the server itself needs \((129)\)", "src/cli/serve/serve_settings.c", r"OTHER_FILES (\d+)", 129 / 128),
     (r"with a body of (64 KiB) at most", "src/server/http/connection.c", r"SMALL_BODY_BYTES \((\d+) << 10", 1024),
     (r"compares the (512) that were opened last", "src/server/http/connection.c", r"MAX_COMPARED (\d+)", 1),
     (r"fetched or read: (256 MiB) for each of", "src/server/api/chat_media.c", r"MAX_FILE_BYTES \(INT64_C\((\d+)\) << 20", MIB),

@@ -1,9 +1,9 @@
 /* The interactive conversation of `omma chat`. */
 #pragma once
 
-#include "cli/chat/attachments.h"
 #include "cli/chat/chat_answer.h"
 #include "cli/chat/chat_settings.h"
+#include "cli/chat/conversation.h"
 
 struct ommai_session_options {
   struct ommai_chat_settings *settings; /* of /set; a change changes this struct */

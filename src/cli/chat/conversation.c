@@ -1,10 +1,166 @@
 #include "cli/chat/conversation.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/allocator.h"
-#include "cli/chat/attachments.h"
 #include "cli/core/diagnostics.h"
+#include "cli/core/paths.h"
+#include "cli/model/image_sources.h"
+
+/* ---- images and videos ---- */
+
+/* A video with room for its frames. */
+struct frames {
+  struct omma_video video;
+  size_t capacity;
+  struct omma_image *images[];
+};
+
+/* Names of frames, each to be released with its terminator. */
+struct names {
+  char **items;
+  size_t count, capacity;
+};
+
+static void release_names(struct names *names) {
+  for (size_t i = 0; i < names->count; i++) {
+    ommai_release(&ommai_default_allocator, names->items[i], strlen(names->items[i]) + 1, 1);
+  }
+  ommai_release(&ommai_default_allocator, names->items, names->capacity, sizeof *names->items);
+}
+
+/* Adds a name of `size` bytes. More than a video can have are not kept. */
+static int add_name(struct names *names, const char *source, const char *name, size_t size) {
+  if (names->count == names->capacity) {
+    return ommai_failed("video: %s: more than %d frames", source, OMMA_MAX_VIDEO_FRAMES);
+  }
+  names->items[names->count] = ommai_duplicate(&ommai_default_allocator, name, size);
+  if (!names->items[names->count]) return ommai_failed("video: out of memory: a name of %zu bytes", size);
+  names->count++;
+  return OMMAI_EXIT_DONE;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Runs of digits count as numbers: frame_9 comes before frame_10. Names that differ in leading
+ * zeros alone go by bytes. */
+static int compare_names(const void *left, const void *right) {
+  const char *a = *(char *const *)left, *b = *(char *const *)right;
+  while (*a && *b) {
+    if (is_digit(*a) && is_digit(*b)) {
+      a += strspn(a, "0");
+      b += strspn(b, "0");
+      size_t n = strspn(a, "0123456789"), m = strspn(b, "0123456789");
+      int order = n == m ? strncmp(a, b, n) : (n < m ? -1 : 1);
+      if (order) return order;
+      a += n;
+      b += m;
+    } else if (*a != *b) {
+      break;
+    } else {
+      a++;
+      b++;
+    }
+  }
+  int order = (unsigned char)*a - (unsigned char)*b;
+  return order ? order : strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* The files of a folder but hidden ones, in order. */
+static int list_folder(const char *folder, struct names *names) {
+  DIR *open = opendir(folder);
+  if (!open) return ommai_failed("video: %s: %s", folder, strerror(errno));
+  int code = OMMAI_EXIT_DONE;
+  for (const struct dirent *entry; code == OMMAI_EXIT_DONE && (entry = readdir(open));) {
+    char path[OMMAI_MAX_PATH];
+    struct stat status;
+    if (entry->d_name[0] == '.') continue;
+    int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    if (length >= OMMAI_MAX_PATH) {
+      code = ommai_failed("video: %.100s...: the path is too long", folder);
+    } else if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+      code = add_name(names, folder, path, (size_t)length);
+    }
+  }
+  closedir(open);
+  if (code == OMMAI_EXIT_DONE && names->count == 0) return ommai_failed("video: %s: the folder has no files", folder);
+  qsort(names->items, names->count, sizeof *names->items, compare_names);
+  return code;
+}
+
+static int list_frames(const char *source, struct names *names) {
+  struct stat status;
+  if (stat(source, &status) == 0 && S_ISDIR(status.st_mode)) return list_folder(source, names);
+  if (!strchr(source, ',')) {
+    return ommai_usage_error(
+        "video: %s: expected a folder of frames, or their files with commas between (ffmpeg -i VIDEO -vf fps=2 FOLDER/%%d.png "
+        "makes "
+        "them)",
+        source);
+  }
+  for (const char *name = source;; name++) {
+    size_t size = strcspn(name, ",");
+    if (size == 0) return ommai_usage_error("video: %s: a name between the commas is empty", source);
+    int code = add_name(names, source, name, size);
+    if (code != OMMAI_EXIT_DONE) return code;
+    name += size;
+    if (!*name) return OMMAI_EXIT_DONE;
+  }
+}
+
+static int load_frames(const struct names *names, double fps, struct omma_part *part) {
+  struct frames *frames = ommai_allocate(&ommai_default_allocator, sizeof *frames + names->count * sizeof *frames->images, 1);
+  if (!frames) return ommai_failed("video: out of memory: a list of %zu frames", names->count);
+  frames->capacity = names->count;
+  frames->video = (struct omma_video){.frames = (const struct omma_image *const *)frames->images, .fps = fps};
+  part->video = &frames->video;
+  for (; frames->video.n_frames < names->count; frames->video.n_frames++) {
+    size_t i = frames->video.n_frames;
+    int code = ommai_load_image(names->items[i], &frames->images[i]);
+    if (code != OMMAI_EXIT_DONE) return code;
+  }
+  return OMMAI_EXIT_DONE;
+}
+
+int ommai_attach_image(const char *source, const struct ommai_attachment_options *options, struct omma_part *part) {
+  struct omma_image *image;
+  int code = ommai_load_image(source, &image);
+  if (code == OMMAI_EXIT_DONE) *part = (struct omma_part){.image = image, .image_options = options->sizes};
+  return code;
+}
+
+int ommai_attach_video(const char *source, const struct ommai_attachment_options *options, struct omma_part *part) {
+  struct names names = {.capacity = OMMA_MAX_VIDEO_FRAMES};
+  struct omma_part video = {.image_options = options->sizes};
+  names.items = ommai_allocate(&ommai_default_allocator, names.capacity, sizeof *names.items);
+  if (!names.items) return ommai_failed("video: out of memory: a list of %zu names", names.capacity);
+  int code = list_frames(source, &names);
+  if (code == OMMAI_EXIT_DONE) code = load_frames(&names, options->fps, &video);
+  release_names(&names);
+  if (code != OMMAI_EXIT_DONE) {
+    ommai_attachment_release(&video);
+    return code;
+  }
+  *part = video;
+  return code;
+}
+
+void ommai_attachment_release(struct omma_part *part) {
+  omma_image_destroy((struct omma_image *)part->image);
+  if (part->video) {
+    struct frames *frames = (struct frames *)part->video; /* its first member */
+    for (size_t i = 0; i < frames->video.n_frames; i++) omma_image_destroy(frames->images[i]);
+    ommai_release(&ommai_default_allocator, frames, sizeof *frames + frames->capacity * sizeof *frames->images, 1);
+  }
+  *part = (struct omma_part){0};
+}
+
+/* ---- messages ---- */
 
 static void release_parts(struct omma_part *parts, size_t n_parts) {
   if (!parts) return;

@@ -1,6 +1,14 @@
 #include "cli/core/command_list.h"
 
+#include <errno.h>
+#include <omma/omma.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/allocator.h"
+#include "cli/core/command_line.h"
+#include "cli/core/diagnostics.h"
+#include "cli/core/paths.h"
 
 /* The number of words of `name` that stand at the beginning of the words; 0 when it is another
  * command. */
@@ -34,4 +42,61 @@ const struct ommai_command *ommai_command_elsewhere(size_t n, char *const *words
   if (completes) n--; /* the last word is not whole yet */
   const struct ommai_command *command = first < n ? ommai_command_find(n - first, words + first, &n_words) : NULL;
   return command && command->program ? command : NULL;
+}
+
+/* ---- running one ---- */
+
+static const struct ommai_command *running;
+
+static const char *option_of_error(const char *name, size_t size) {
+  const struct ommai_option *option = ommai_option_of_error(running, name, size);
+  return option ? option->name : NULL;
+}
+
+int ommai_print_version(void) {
+  printf("omma %s\n", omma_version());
+  return ommai_finish_output();
+}
+
+int ommai_run_command(const struct ommai_command *command, int argc, char **argv, int first) {
+  struct ommai_strings arguments = {0};
+  void *values = ommai_allocate(&ommai_default_allocator, 1, command->values_size);
+  if (!values) return ommai_failed("out of memory: the options of %s", command->name);
+  int code = OMMAI_EXIT_USAGE;
+  running = command;
+  ommai_diagnostics_of(option_of_error);
+  switch (ommai_options_parse(command, argc, argv, first, values, &arguments)) {
+    case OMMAI_PARSED: code = command->run(values, &arguments); break;
+    case OMMAI_PARSED_WRONG: break;
+    case OMMAI_PARSED_HELP:
+      ommai_options_help(command, stdout);
+      code = ommai_finish_output();
+      break;
+    case OMMAI_PARSED_VERSION: code = ommai_print_version(); break;
+  }
+  ommai_options_release(command, values, &arguments);
+  ommai_release(&ommai_default_allocator, values, 1, command->values_size);
+  return code;
+}
+
+static int cannot_start(const struct ommai_command *command, const char *path) {
+  return ommai_failed("%s: %s: cannot start: %s", command->name, path, strerror(errno));
+}
+
+int ommai_start_program(const struct ommai_command *command, char **argv) {
+  char path[OMMAI_MAX_PATH];
+  int code = ommai_finish_output();
+  if (code != OMMAI_EXIT_DONE) return code;
+  argv[0] = path;
+  if (ommai_find_neighbour(path, command->program)) {
+    execv(path, argv);
+    if (errno != ENOENT) return cannot_start(command, path);
+  }
+  snprintf(path, sizeof path, "%s", command->program);
+  execvp(path, argv);
+  if (errno != ENOENT) return cannot_start(command, path);
+  return ommai_failed(
+      "%s: the program %s is neither next to omma nor in PATH: install the package ommatidia-bench, or build with the CMake "
+      "option OMMA_BENCH, which is on by default",
+      command->name, command->program);
 }

@@ -1,4 +1,5 @@
-/* The commands of a program, and how their names are found in a command line. */
+/* The commands of a program: how their names are found in a command line, and how one runs, here or
+ * in another program. */
 #pragma once
 
 #include "cli/core/options.h"
@@ -19,3 +20,15 @@ const char *ommai_command_second_word(const struct ommai_command *command, const
  * is for: to run it, to print its help ("help bench serve") or its manual page, or to complete what
  * follows it. NULL: this program's. */
 const struct ommai_command *ommai_command_elsewhere(size_t n, char *const *words);
+
+/* Runs command->program with the words of argv, of which [0] is replaced: the one in this program's
+ * own directory, else the one in PATH. What was written to stdout is flushed. Returns, with an exit
+ * code, only where none can be started: the error has been printed. */
+int ommai_start_program(const struct ommai_command *command, char **argv);
+
+/* Runs a command: reads its options, and does what they ask for. Its words are argv[first..argc).
+ * From now on errors name this command's options (diagnostics.h). Returns the exit code. */
+int ommai_run_command(const struct ommai_command *command, int argc, char **argv, int first);
+
+/* Prints the version; returns the exit code. */
+int ommai_print_version(void);

@@ -15,7 +15,6 @@
 #include "cli/core/format.h"
 #include "cli/core/json_out.h"
 #include "cli/model/bench_inputs.h"
-#include "cli/model/bench_runs.h"
 #include "cli/model/bench_times.h"
 #include "cli/model/model_options.h"
 

@@ -17,7 +17,6 @@
 #include "cli/core/json_out.h"
 #include "cli/core/progress.h"
 #include "cli/model/bench_inputs.h"
-#include "cli/model/bench_runs.h"
 #include "cli/model/bench_times.h"
 #include "cli/model/model_options.h"
 #include "cli/model/sampling_options.h"

@@ -16,7 +16,6 @@
 #include "cli/core/memory_use.h"
 #include "cli/core/progress.h"
 #include "cli/model/bench_inputs.h"
-#include "cli/model/bench_runs.h"
 #include "cli/model/bench_times.h"
 #include "cli/model/model_options.h"
 

@@ -1,5 +1,8 @@
 /* omma preprocess: images -> what the vision tower reads, as tensors. */
+#include <omma/omma.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
@@ -7,12 +10,12 @@
 #include "base/error.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
+#include "cli/core/interrupt.h"
 #include "cli/core/json_out.h"
 #include "cli/core/plain_text.h"
 #include "cli/core/progress.h"
 #include "cli/model/image_sources.h"
 #include "cli/model/model_options.h"
-#include "cli/model/tensor_list.h"
 
 struct values {
   struct ommai_common common;
@@ -27,6 +30,73 @@ struct patches {
   size_t count;
   double decode_seconds, preprocess_seconds;
 };
+
+/* ---- tensors named image.<i>.<what>, written as one safetensors file ---- */
+
+#define TENSOR_NAME_SIZE 64
+
+struct tensor_list {
+  struct omma_tensor *tensors;
+  char (*names)[TENSOR_NAME_SIZE];
+  size_t count, capacity;
+};
+
+static void tensor_list_release(struct tensor_list *list) {
+  ommai_release(&ommai_default_allocator, list->tensors, list->capacity, sizeof *list->tensors);
+  ommai_release(&ommai_default_allocator, list->names, list->capacity, sizeof *list->names);
+  *list = (struct tensor_list){0};
+}
+
+/* An empty list with room for `capacity` tensors. Returns an exit code. */
+static int tensor_list_create(size_t capacity, struct tensor_list *list) {
+  *list = (struct tensor_list){.capacity = capacity};
+  list->tensors = ommai_allocate(&ommai_default_allocator, capacity, sizeof *list->tensors);
+  list->names = ommai_allocate(&ommai_default_allocator, capacity, sizeof *list->names);
+  if (list->tensors && list->names) return OMMAI_EXIT_DONE;
+  tensor_list_release(list);
+  return ommai_failed("out of memory: a list of %zu tensors", capacity);
+}
+
+static struct omma_tensor *add(struct tensor_list *list, size_t index, const char *what) {
+  struct omma_tensor *tensor = &list->tensors[list->count];
+  snprintf(list->names[list->count], TENSOR_NAME_SIZE, "image.%zu.%s", index, what);
+  *tensor = (struct omma_tensor){.name = list->names[list->count]};
+  list->count++;
+  return tensor;
+}
+
+/* Adds `image.<index>.<what>`; `data` must live until the list is saved. Within the capacity
+ * only. */
+static void tensor_list_add_matrix(struct tensor_list *list, size_t index, const char *what, int64_t rows, int64_t columns,
+                                   const float *data) {
+  struct omma_tensor *tensor = add(list, index, what);
+  tensor->type = OMMA_TENSOR_F32;
+  tensor->n_dims = 2;
+  tensor->shape[0] = rows;
+  tensor->shape[1] = columns;
+  tensor->data = data;
+}
+
+static void tensor_list_add_grid(struct tensor_list *list, size_t index, const int64_t grid_thw[3]) {
+  struct omma_tensor *tensor = add(list, index, "grid_thw");
+  tensor->type = OMMA_TENSOR_I64;
+  tensor->n_dims = 1;
+  tensor->shape[0] = 3;
+  tensor->data = grid_thw;
+}
+
+/* Writes the file; Ctrl-C waits for it. Returns an exit code. */
+static int tensor_list_save(const struct tensor_list *list, const char *path) {
+  struct omma_error error;
+  ommai_interrupt_defer();
+  enum omma_status status = omma_save_tensors(path, list->tensors, list->count, &error);
+  bool interrupted = ommai_interrupted();
+  ommai_interrupt_resume();
+  if (status != OMMA_OK) return ommai_failed_call(&error);
+  return interrupted ? ommai_failed("interrupted after %s was written", path) : OMMAI_EXIT_DONE;
+}
+
+/* ---- images ---- */
 
 static void release_values(struct patches *patches) {
   ommai_release(&ommai_huge_page_allocator, patches->pixel_values, patches->count, sizeof(float));
@@ -66,15 +136,15 @@ static int preprocess(const struct omma_model *model, const struct values *value
 }
 
 static int save(const struct values *values, const struct patches *patches, size_t n_images, int64_t patch_dim) {
-  struct ommai_tensor_list list;
-  int code = ommai_tensor_list_create(2 * n_images, &list);
+  struct tensor_list list;
+  int code = tensor_list_create(2 * n_images, &list);
   if (code != OMMAI_EXIT_DONE) return code;
   for (size_t i = 0; i < n_images; i++) {
-    ommai_tensor_list_add_matrix(&list, i, "pixel_values", patches[i].sizes.n_patches, patch_dim, patches[i].pixel_values);
-    ommai_tensor_list_add_grid(&list, i, patches[i].sizes.grid_thw);
+    tensor_list_add_matrix(&list, i, "pixel_values", patches[i].sizes.n_patches, patch_dim, patches[i].pixel_values);
+    tensor_list_add_grid(&list, i, patches[i].sizes.grid_thw);
   }
-  code = ommai_tensor_list_save(&list, values->output);
-  ommai_tensor_list_release(&list);
+  code = tensor_list_save(&list, values->output);
+  tensor_list_release(&list);
   return code;
 }
 

@@ -2,6 +2,9 @@
 
 #include <errno.h>
 #include <sodium.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +17,99 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/pasted_paths.h"
 #include "cli/core/paths.h"
-#include "cli/model/foreign_images.h"
 
 #define MAX_INPUT_BYTES ((size_t)64 << 20)
 #define SHOWN_SOURCE 60
+
+/* ---- files that people take for images ---- */
+
+/* As many bytes from the start of a file as the search needs. */
+#define FOREIGN_IMAGE_BYTES 512
+
+struct foreign_image {
+  const char *name; /* with its article: "a PDF" */
+  /* the command that converts it, with FILE for the file's name, or what else to do */
+  const char *hint;
+};
+
+struct format {
+  size_t offset, size;
+  const char *bytes;
+  struct foreign_image image;
+};
+
+#define HEIF_HINT "heif-convert FILE out.png"
+#define VIDEO_HINT "ffmpeg -i FILE -vf fps=2 FRAMES/%d.png, and then --video FRAMES"
+#define AUDIO_HINT "models here see images and read text, sound is not supported"
+#define MAGICK_HINT "magick FILE out.png"
+
+/* ISO base media files tell their kind in the four bytes after "ftyp"; the last of them stands for
+ * all others: videos. */
+static const struct format formats[] = {
+    {4, 8, "ftypheic", {"a HEIC image", HEIF_HINT}},
+    {4, 8, "ftypheix", {"a HEIC image", HEIF_HINT}},
+    {4, 8, "ftypmif1", {"a HEIF image", HEIF_HINT}},
+    {4, 8, "ftypmsf1", {"a HEIF image", HEIF_HINT}},
+    {4, 8, "ftypavif", {"an AVIF image", HEIF_HINT}},
+    {4, 8, "ftypavis", {"an AVIF image", HEIF_HINT}},
+    {4, 8, "ftypM4A ", {"an M4A recording", AUDIO_HINT}},
+    {4, 7, "ftypcrx", {"a camera's raw image", "darktable-cli FILE out.png"}},
+    {4, 4, "ftyp", {"a video", VIDEO_HINT}},
+    {0, 4, "\x1a\x45\xdf\xa3", {"a video", VIDEO_HINT}},
+    {8, 4, "AVI ", {"a video", VIDEO_HINT}},
+    {8, 4, "WAVE", {"a WAV recording", AUDIO_HINT}},
+    {0, 3, "ID3", {"an MP3 recording", AUDIO_HINT}},
+    {0, 2, "\xff\xfb", {"an MP3 recording", AUDIO_HINT}},
+    {0, 2, "\xff\xf3", {"an MP3 recording", AUDIO_HINT}},
+    {0, 2, "\xff\xf2", {"an MP3 recording", AUDIO_HINT}},
+    {0, 4, "fLaC", {"a FLAC recording", AUDIO_HINT}},
+    {0, 4, "OggS", {"an Ogg recording or video", AUDIO_HINT}},
+    {0, 4, "II*\0", {"a TIFF image or a camera's raw image", MAGICK_HINT}},
+    {0, 4, "MM\0*", {"a TIFF image or a camera's raw image", MAGICK_HINT}},
+    {0, 8, "\0\0\0\x0cjP  ", {"a JPEG 2000 image", MAGICK_HINT}},
+    {0, 12, "\0\0\0\x0cJXL \r\n\x87\n", {"a JPEG XL image", "djxl FILE out.png"}},
+    {0, 2, "\xff\x0a", {"a JPEG XL image", "djxl FILE out.png"}},
+    {0, 4, "8BPS", {"a Photoshop document", MAGICK_HINT}},
+    {0, 4, "\0\0\1\0", {"an icon (ICO)", MAGICK_HINT}},
+    {0, 8, "gimp xcf", {"a GIMP document", MAGICK_HINT}},
+    {0, 5, "%PDF-", {"a PDF", "pdftoppm -png -r 100 FILE page makes an image of each page"}},
+    {0, 2, "P5", {"a PGM image", MAGICK_HINT}},
+    {0, 2, "P6", {"a PPM image", MAGICK_HINT}},
+    {0, 4, "GGUF", {"a GGUF model", "a model goes to --model, and its vision tower to --mmproj"}},
+    {0, 23, "version https://git-lfs", {"a Git LFS pointer, not the file itself", "git lfs pull"}},
+    {0, 2, "\x1f\x8b", {"compressed by gzip", "gunzip FILE"}},
+    {0, 4, "PK\3\4", {"a ZIP archive", "unzip FILE"}},
+};
+
+static const struct foreign_image svg = {"an SVG drawing", "rsvg-convert FILE -o out.png"};
+static const struct foreign_image html = {"an HTML page, not the image itself", "download the image's own address"};
+
+/* Text that begins with a tag; SVG files may open with an XML declaration or comments. */
+static const struct foreign_image *find_markup(const char *text, size_t size) {
+  char start[FOREIGN_IMAGE_BYTES + 1];
+  if (size > FOREIGN_IMAGE_BYTES) size = FOREIGN_IMAGE_BYTES;
+  memcpy(start, text, size);
+  start[size] = '\0';
+  const char *at = start;
+  if (strncmp(at, "\xef\xbb\xbf", 3) == 0) at += 3;
+  at += strspn(at, " \t\r\n");
+  if (*at != '<') return NULL;
+  if (strcasestr(at, "<html") || strncasecmp(at, "<!doctype html", 14) == 0) return &html;
+  return strstr(at, "<svg") ? &svg : NULL;
+}
+
+/* Recognises what the first `size` bytes of a file begin, among formats that people take for images
+ * and that this program may not read. NULL: none of them. */
+static const struct foreign_image *foreign_image(const void *bytes, size_t size) {
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    const struct format *format = &formats[i];
+    bool long_enough = size >= format->offset + format->size;
+    if (long_enough && memcmp((const uint8_t *)bytes + format->offset, format->bytes, format->size) == 0) return &format->image;
+  }
+  return find_markup(bytes, size);
+}
+
+/* ---- sources ---- */
 
 static bool starts_with(const char *text, const char *prefix) { return strncasecmp(text, prefix, strlen(prefix)) == 0; }
 
@@ -35,7 +127,7 @@ static bool is_network_address(const char *source) {
 /* Reports that `source` is not an image, what it is where that is known, and what converts it. */
 static int refuse_image(const char *source, const void *bytes, size_t size, struct omma_error *error) {
   bool unreadable = error->status == OMMA_ERROR_UNSUPPORTED || strstr(error->message, "cannot identify image");
-  const struct ommai_foreign_image *foreign = unreadable && size ? ommai_foreign_image(bytes, size) : NULL;
+  const struct foreign_image *foreign = unreadable && size ? foreign_image(bytes, size) : NULL;
   bool named = strstr(error->message, source) != NULL;
   const char *name = named ? "" : source, *colon = named ? "" : ": ";
   if (foreign) return ommai_failed("image: %s%s%s; it is %s: %s", name, colon, error->message, foreign->name, foreign->hint);
@@ -141,7 +233,7 @@ static int load_file(const char *path, struct omma_image **image) {
   struct omma_error error;
   if (is_pipe(path)) return load_pipe(path, image);
   if (omma_image_load(path, NULL, image, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  char start[OMMAI_FOREIGN_IMAGE_BYTES];
+  char start[FOREIGN_IMAGE_BYTES];
   size_t size = error.status == OMMA_ERROR_IO ? 0 : read_start(path, start, sizeof start);
   return refuse_image(path, start, size, &error);
 }
@@ -152,8 +244,8 @@ bool ommai_holds_image(const char *path) {
     omma_image_destroy(image);
     return true;
   }
-  char start[OMMAI_FOREIGN_IMAGE_BYTES];
-  return ommai_foreign_image(start, read_start(path, start, sizeof start)) != NULL;
+  char start[FOREIGN_IMAGE_BYTES];
+  return foreign_image(start, read_start(path, start, sizeof start)) != NULL;
 }
 
 bool ommai_is_standard_input(const char *source) {
@@ -178,26 +270,6 @@ int ommai_load_image(const char *source, struct omma_image **image) {
         source);
   }
   return load_file(source, image);
-}
-
-int ommai_load_images(const char *const *sources, size_t count, struct omma_image ***images) {
-  struct omma_image **loaded = ommai_allocate(&ommai_default_allocator, count, sizeof *loaded);
-  if (!loaded) return ommai_failed("image: out of memory: a list of %zu images", count);
-  for (size_t i = 0; i < count; i++) {
-    int code = ommai_load_image(sources[i], &loaded[i]);
-    if (code != OMMAI_EXIT_DONE) {
-      ommai_release_images(loaded, count);
-      return code;
-    }
-  }
-  *images = loaded;
-  return OMMAI_EXIT_DONE;
-}
-
-void ommai_release_images(struct omma_image **images, size_t count) {
-  if (!images) return;
-  for (size_t i = 0; i < count; i++) omma_image_destroy(images[i]);
-  ommai_release(&ommai_default_allocator, images, count, sizeof *images);
 }
 
 int ommai_read_input(char **text, size_t *size) { return read_stream(stdin, "standard input", text, size); }

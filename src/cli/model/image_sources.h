@@ -16,12 +16,8 @@ bool ommai_is_standard_input(const char *source);
  * standard input. */
 bool ommai_is_image_source(const char *word);
 
-/* Whether a file holds an image, or what people take for one (foreign_images.h). */
+/* Whether a file holds an image, or what people take for one. */
 bool ommai_holds_image(const char *path);
-
-/* Loads `count` images into a new array, to be released with ommai_release_images. */
-int ommai_load_images(const char *const *sources, size_t count, struct omma_image ***images);
-void ommai_release_images(struct omma_image **images, size_t count);
 
 /* Everything that standard input holds (at most 64 MiB) with a NUL after it; release with free.
  * Returns an exit code. */

@@ -1,18 +1,116 @@
 #include "cli/serve/read_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/paths.h"
 #include "cli/core/progress.h"
+#include "cli/core/text_lines.h"
 #include "server/api/page_loop.h"
+
+/* ---- the journal ---- */
+
+#define MAX_LINE_BYTES ((size_t)256 << 20)
+
+static int failed(const struct ommai_read_journal *journal, const char *what) {
+  return ommai_failed("read: %s: %s: %s", journal->path, what, strerror(errno));
+}
+
+static bool note_page(struct ommai_read_journal *journal, const json_t *page, int64_t at) {
+  int64_t number = json_integer_value(json_object_get(page, "page"));
+  if (number < 1 || number > journal->n_pages) return false;
+  journal->lines[number - 1] = json_object_get(page, "error") ? -at : at;
+  return true;
+}
+
+/* Reads whole lines as long as they are of this journal; *end is where they end. */
+static void read_lines(struct ommai_read_journal *journal, const json_t *head) {
+  struct ommai_text_lines lines = {.file = journal->file, .limit = MAX_LINE_BYTES};
+  bool good = true;
+  while (good && ommai_text_lines_next(&lines) == OMMAI_TEXT_LINE_READ && lines.complete && !lines.cut) {
+    json_t *line = json_loadb(lines.line, lines.size, 0, NULL);
+    good = lines.number == 1 ? json_equal(line, head) : line && note_page(journal, line, journal->end);
+    if (good) journal->end = lines.end;
+    json_decref(line);
+  }
+  ommai_text_lines_release(&lines);
+}
+
+static int write_line(struct ommai_read_journal *journal, const json_t *value) {
+  char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
+  size_t size = text ? strlen(text) : 0;
+  if (!text) return ommai_failed("read: out of memory: a page");
+  text[size] = '\n'; /* in place of the NUL */
+  size_t written = 0;
+  while (written <= size) {
+    ssize_t now = pwrite(journal->file, text + written, size + 1 - written, journal->end + (int64_t)written);
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0) break;
+    written += (size_t)now;
+  }
+  free(text);
+  if (written <= size) return failed(journal, "cannot be written");
+  journal->end += (int64_t)written;
+  return OMMAI_EXIT_DONE;
+}
+
+/* Opens the journal for this program alone. Pages of an earlier run with an equal `head` stay with
+ * `resume`; else it begins anew. Returns an exit code; the error has been printed. Close in every
+ * case. */
+static int open_journal(const char *path, const json_t *head, int64_t n_pages, bool resume,
+                        struct ommai_read_journal *journal) {
+  *journal = (struct ommai_read_journal){.path = path, .n_pages = n_pages};
+  journal->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (journal->file < 0) return failed(journal, "cannot be written");
+  if (flock(journal->file, LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? ommai_failed("read: %s: another omma read is writing this document", path)
+                                : failed(journal, "cannot be locked");
+  }
+  journal->lines = ommai_allocate(&ommai_default_allocator, (size_t)n_pages, sizeof *journal->lines);
+  if (!journal->lines) return ommai_failed("read: out of memory: %s", path);
+  if (resume) read_lines(journal, head);
+  if (ftruncate(journal->file, journal->end) != 0) return failed(journal, "cannot be cut off");
+  return journal->end ? OMMAI_EXIT_DONE : write_line(journal, head);
+}
+
+/* Whether a page (from 0) was read, and did not fail. */
+static bool is_read(const struct ommai_read_journal *journal, int64_t page) { return journal->lines[page] > 0; }
+
+/* Adds a page: {"page": N from 1, ...}. Returns an exit code. */
+static int add_page(struct ommai_read_journal *journal, const json_t *page) {
+  int64_t at = journal->end;
+  int code = write_line(journal, page);
+  if (code == OMMAI_EXIT_DONE) note_page(journal, page, at);
+  return code;
+}
+
+/* The page as it was added; NULL where it has none or memory is out. */
+static json_t *get_page(const struct ommai_read_journal *journal, int64_t page) {
+  int64_t at = llabs(journal->lines[page]);
+  int file = at ? dup(journal->file) : -1;
+  FILE *stream = file < 0 ? NULL : fdopen(file, "r");
+  if (!stream && file >= 0) close(file);
+  if (!stream) return NULL;
+  json_t *value = fseeko(stream, at, SEEK_SET) == 0 ? json_loadf(stream, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+  fclose(stream);
+  return value;
+}
+
+void ommai_read_journal_close(struct ommai_read_journal *journal) {
+  if (journal->file >= 0 && journal->path) close(journal->file);
+  ommai_release(&ommai_default_allocator, journal->lines, (size_t)journal->n_pages, sizeof *journal->lines);
+  *journal = (struct ommai_read_journal){.file = -1};
+}
 
 struct run {
   const struct ommai_read_job *job;
@@ -48,9 +146,9 @@ static int open_document(struct run *run, struct ommai_read_document *document) 
     return ommai_failed("read: %s: the path is too long", document->name);
   }
   document->journal_path = strdup(path);
-  int code = document->journal_path && head ? ommai_read_journal_open(document->journal_path, head, document->source.n_pages,
-                                                                      run->job->resume, &document->journal)
-                                            : ommai_failed("read: out of memory: %s", path);
+  int code = document->journal_path && head
+                 ? open_journal(document->journal_path, head, document->source.n_pages, run->job->resume, &document->journal)
+                 : ommai_failed("read: out of memory: %s", path);
   json_decref(head);
   document->n_left = document->last - document->first + 1;
   return code;
@@ -60,7 +158,7 @@ static void write_pages(const struct ommai_read_document *document, enum ommai_d
   struct ommai_document_writer writer = {.out = out, .form = form};
   ommai_document_begin(&writer, document->source.path);
   for (int64_t page = document->first; page <= document->last; page++) {
-    json_t *value = ommai_read_journal_get(&document->journal, page - 1);
+    json_t *value = get_page(&document->journal, page - 1);
     if (value) ommai_document_page(&writer, value);
     json_decref(value);
   }
@@ -134,7 +232,7 @@ static bool end_page(void *context, struct ommai_open_page *page) {
     json_object_set(entry, "blocks", page->blocks);
     run->counts->n_read++;
   }
-  run->code = ommai_read_journal_add(&document->journal, entry);
+  run->code = add_page(&document->journal, entry);
   json_decref(entry);
   if (run->code == OMMAI_EXIT_DONE) run->code = end_page_of(run, document);
   return run->code == OMMAI_EXIT_DONE;
@@ -149,7 +247,7 @@ static int next_page(struct run *run, struct ommai_read_document **found, int64_
     if (!document->journal_path) code = open_document(run, document);
     while (code == OMMAI_EXIT_DONE && document->next <= document->last) {
       *number = document->next++;
-      if (!ommai_read_journal_has(&document->journal, *number - 1)) {
+      if (!is_read(&document->journal, *number - 1)) {
         *found = document;
         return code;
       }

@@ -2,11 +2,26 @@
  * what comes of it. Blocks of all pages that are open run through the engine together. */
 #pragma once
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "cli/core/options.h"
-#include "cli/serve/read_journal.h"
 #include "reading/document_page.h"
 #include "reading/document_writer.h"
 #include "reading/page_source.h"
+
+/* What has been read of a document: a line of JSON for each page, in the order in which they
+ * end, after one with what they depend on. A program that is killed leaves at most the last line
+ * torn. */
+struct ommai_read_journal {
+  const char *path; /* the caller's */
+  int file;
+  int64_t n_pages, end;
+  int64_t *lines; /* by page from 0: where its line begins; 0: it has none; negative: its error's */
+};
+
+void ommai_read_journal_close(struct ommai_read_journal *journal);
 
 struct ommai_server;
 

@@ -43,7 +43,7 @@ static const char *unit_name(enum omma_box_unit unit) {
   }
 }
 
-void ommai_own_add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
+static void add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
   ommai_put_list(out, "images", list);
   ommai_put_string(out, "box_unit", unit_name(unit));
 }
@@ -55,7 +55,7 @@ static void begin_comment(struct ommai_text *out) {
 
 void ommai_own_add_media_comment(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit) {
   begin_comment(out);
-  ommai_own_add_media(out, list, unit);
+  add_media(out, list, unit);
   ommai_put_end(out, "}\n\n");
 }
 
@@ -80,6 +80,6 @@ void ommai_own_add_details(struct ommai_text *out, const struct ommai_access *ac
   ommai_put_begin(out, "timings", "{");
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) ommai_put_fixed(out, parts[i].name, parts[i].seconds, 6);
   ommai_put_end(out, "}");
-  ommai_own_add_media(out, list, unit);
+  add_media(out, list, unit);
   ommai_put_end(out, "}");
 }

@@ -33,7 +33,6 @@ bool ommai_own_progress_is_due(struct ommai_own_progress *progress, enum omma_st
 /* `"images":[...],"box_unit":...` for a list that has been begun with ommai_own_add_image for each
  * image. */
 void ommai_own_add_image(struct ommai_text *list, int32_t width, int32_t height, const struct omma_image_sizes *sizes);
-void ommai_own_add_media(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit);
 
 /* An event that is a comment: `: ommatidia {...}` and an empty line. */
 void ommai_own_add_media_comment(struct ommai_text *out, const struct ommai_text *list, enum omma_box_unit unit);

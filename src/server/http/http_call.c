@@ -219,7 +219,9 @@ static void note_cause(struct ommai_http_call *call, const char *cause) {
   if (!call->access.cause) call->access.cause = cause;
 }
 
-void ommai_http_call_cut(struct ommai_http_call *call, const char *cause) {
+/* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is
+ * the one that is logged. */
+static void cut(struct ommai_http_call *call, const char *cause) {
   pthread_mutex_lock(&call->lock);
   if (!call->ended && !call->gone) note_cause(call, cause);
   pthread_mutex_unlock(&call->lock);
@@ -383,7 +385,7 @@ void ommai_http_call_leave(struct ommai_http_call *call) {
 void ommai_http_call_abort(struct ommai_http_call *call, const char *cause, const char *message) {
   struct ommai_api_error error;
   ommai_api_fail(&error, 503, NULL, "%s", message);
-  ommai_http_call_cut(call, cause);
+  cut(call, cause);
   ommai_http_call_fail(call, &error);
   ommai_http_call_cancel_engine(call);
 }

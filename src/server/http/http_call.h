@@ -129,10 +129,6 @@ bool ommai_http_call_hold(struct ommai_http_call *call, size_t size);
  * content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
 
-/* Notes why a request is cut off that has no end yet: "shutdown", "client_slow". The first cause is
- * the one that is logged. */
-void ommai_http_call_cut(struct ommai_http_call *call, const char *cause);
-
 /* From now on it is worked on, until it has ended or its client is gone. */
 void ommai_http_call_begin_work(struct ommai_http_call *call);
 bool ommai_http_call_is_working(struct ommai_http_call *call);

@@ -31,7 +31,9 @@ int ommai_encoding_disk_folder(int directory, const char *key, bool make) {
   return openat(directory, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-void ommai_encoding_disk_remove(int directory, const char *key) {
+/* Removes the file of a key and its folder, if that is empty then. Whatever is missing is no
+ * error. */
+static void remove_file(int directory, const char *key) {
   int folder = ommai_encoding_disk_folder(directory, key, false);
   if (folder < 0) return;
   (void)unlinkat(folder, OMMAI_ENCODING_FILE, 0);
@@ -93,7 +95,7 @@ bool ommai_encoding_disk_make_room(int directory, int64_t room, const struct omm
   bool good = list_files(directory, &list, allocator);
   if (good && list.bytes > room) qsort(list.items, list.count, sizeof *list.items, by_age);
   for (size_t i = 0; good && i < list.count && list.bytes > room; i++) {
-    ommai_encoding_disk_remove(directory, list.items[i].key);
+    remove_file(directory, list.items[i].key);
     list.bytes -= list.items[i].bytes;
   }
   *bytes = list.bytes;

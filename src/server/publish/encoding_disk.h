@@ -15,10 +15,6 @@
  * with errno set: ELOOP or ENOTDIR for a link. */
 int ommai_encoding_disk_folder(int directory, const char *key, bool make);
 
-/* Removes the file of a key and its folder, if that is empty then. Whatever is missing is no
- * error. */
-void ommai_encoding_disk_remove(int directory, const char *key);
-
 /* Looks at all files, whoever wrote them, and removes the oldest until at most `room` bytes are
  * left; *bytes becomes what is left. Parts that a program left an hour ago are removed too. False
  * with errno set: the directory cannot be read or memory is out, and nothing was removed. */
