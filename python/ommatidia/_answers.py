@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -68,13 +68,18 @@ class Usage:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
 
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
     """An answer; str() of it is its text.
 
-    parsed: with response_format the object that the text spells, else None. raw: the server's whole
-    reply, with everything that has no member here."""
+    parsed: with response_format the object that the text spells, else None. usage: of all answers
+    to the request. raw: the server's whole reply, with everything that has no member here. others:
+    with `n` above 1, or several prompts, the answers after this first one."""
 
     text: str
     parsed: T
@@ -85,21 +90,32 @@ class Answer(Generic[T]):
     token_ids: tuple[int, ...] | None
     usage: Usage
     raw: dict[str, Any] = field(repr=False)
+    others: tuple[Answer[T], ...] = field(default=(), repr=False)
+    _place: int = field(default=0, repr=False)
 
     def __str__(self) -> str:
         return self.text
 
+    def __format__(self, spec: str) -> str:
+        return format(self.text, spec)
+
+    @property
+    def choices(self) -> tuple[Answer[T], ...]:
+        """This answer and the others, in the order of the reply."""
+        return (self, *self.others)
+
     @property
     def message(self) -> dict[str, Any]:
         """The assistant's message, to be appended to a conversation."""
-        found: dict[str, Any] = self.raw["choices"][0].get("message") or {"role": "assistant", "content": self.text}
+        found: dict[str, Any] = self.raw["choices"][self._place].get("message") or {"role": "assistant", "content": self.text}
         return {key: value for key, value in found.items() if value is not None and value != []}
 
 
 @dataclass(frozen=True)
 class Piece:
     """A piece of a stream; str() of it is its text. Most pieces are one token; the last one has
-    finish_reason, and the one after it, which has no text, the usage."""
+    finish_reason, and the one after it, which has no text, the usage. index: with `n` above 1,
+    the answer that it belongs to."""
 
     text: str
     reasoning: str = ""
@@ -108,9 +124,13 @@ class Piece:
     token_ids: tuple[int, ...] | None = None
     usage: Usage | None = None
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
+    index: int = 0
 
     def __str__(self) -> str:
         return self.text
+
+    def __format__(self, spec: str) -> str:
+        return format(self.text, spec)
 
 
 @dataclass(frozen=True)
@@ -154,8 +174,13 @@ def _ids(found: Any) -> tuple[int, ...] | None:
 
 
 def answer_of(reply: dict[str, Any]) -> Answer[None]:
-    """The answer in a reply of chat completions, or of completions: its first choice."""
-    choice = reply["choices"][0]
+    """The answers in a reply of chat completions, or of completions: its choices."""
+    first, *others = (_answer(reply, place) for place in range(len(reply["choices"])))
+    return replace(first, others=tuple(others))
+
+
+def _answer(reply: dict[str, Any], place: int) -> Answer[None]:
+    choice = reply["choices"][place]
     message = choice.get("message") or {"content": choice.get("text")}
     calls = tuple(
         ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or ()
@@ -170,6 +195,7 @@ def answer_of(reply: dict[str, Any]) -> Answer[None]:
         token_ids=_ids(choice.get("token_ids")),
         usage=_usage(reply.get("usage")) or Usage(0, 0),
         raw=reply,
+        _place=place,
     )
 
 
@@ -185,6 +211,7 @@ def piece_of(chunk: dict[str, Any]) -> Piece:
         token_ids=_ids(choice.get("token_ids")),
         usage=_usage(chunk.get("usage")),
         raw=chunk,
+        index=choice.get("index", 0),
     )
 
 
@@ -207,11 +234,16 @@ def format_field(wanted: Any) -> dict[str, Any]:
 
 
 def parse_answer(answer: Answer[None], wanted: Any) -> Answer[Any]:
-    """The answer with its text as an object. ValueError where it was cut off before its end."""
+    """The answers with their texts as objects. ValueError where one was cut off before its end."""
+    parsed = _parse_text(answer, wanted)
+    return replace(parsed, others=tuple(parse_answer(other, wanted) for other in answer.others))
+
+
+def _parse_text(answer: Answer[None], wanted: Any) -> Answer[Any]:
     if wanted is None or answer.tool_calls or (isinstance(wanted, Mapping) and wanted.get("type") == "text"):
         return answer
     if answer.finish_reason == "length":
         shown = answer.text if len(answer.text) <= 80 else answer.text[:80] + "..."
         raise ValueError(f"response_format: the answer was cut off after {answer.usage.completion_tokens} tokens: {shown!r}")
     parsed = json.loads(answer.text) if isinstance(wanted, Mapping) else wanted.model_validate_json(answer.text)
-    return Answer(**{**vars(answer), "parsed": parsed})
+    return replace(answer, parsed=parsed)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._answers import format_field
 from ._fields import CHAT_FIELDS, COMPLETION_FIELDS
-from ._media import ImageLike, Message, content_of, image_part, is_image, message_of, several, video_part
+from ._media import ImageLike, Message, content_of, image_part, is_image, is_single_image, message_of, several, text_part, video_part
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -23,7 +23,7 @@ POOLING = "/pooling"
 
 # What `chat` takes by name.
 _CHAT_NAMES = CHAT_FIELDS | {"image", "images", "video", "system"}
-_COMPLETION_NAMES = COMPLETION_FIELDS - {"prompt", "stream", "stream_options"}
+_COMPLETION_NAMES = COMPLETION_FIELDS - {"prompt"}
 
 
 class Body(NamedTuple):
@@ -40,10 +40,27 @@ def _check_names(given: Iterable[str], known: frozenset[str]) -> None:
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
 
 
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy and PyTorch, as Python's."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"expected what JSON has, found {type(value).__name__}")
+
+
+def _json(name: str, value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode()
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    except ValueError as error:  # not a number, half a character, an object in itself
+        raise ValueError(f"{name}: {error}") from None
+
+
 def body_of(path: str, fields: Mapping[str, Any]) -> Body:
-    """Fields that are None are left out, so that they have the server's defaults."""
-    given = {key: value for key, value in fields.items() if value is not None}
-    return Body(path, json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode())
+    """Fields that are None are left out, so that they have the server's defaults. TypeError or
+    ValueError names the field that cannot be written as JSON."""
+    members = [json.dumps(name).encode() + b":" + _json(name, value) for name, value in fields.items() if value is not None]
+    return Body(path, b"{" + b",".join(members) + b"}")
 
 
 def chat_body(
@@ -77,7 +94,7 @@ def chat_body(
     return body_of(CHAT, {"messages": listed, "logprobs": logprobs, "top_logprobs": top_logprobs, **fields})
 
 
-def completion_body(prompt: str | Sequence[int], **fields: Any) -> Body:
+def completion_body(prompt: str | Sequence[int] | Sequence[str], **fields: Any) -> Body:
     _check_names(fields, _COMPLETION_NAMES)
     return body_of(COMPLETIONS, {"prompt": prompt, **fields})
 
@@ -110,7 +127,7 @@ Item = Any
 def _content(item: Item) -> dict[str, Any]:
     """In the model's own form of prompts: its video, then images, then the text."""
     if isinstance(item, str) and not is_image(item):
-        return {"content": [{"type": "text", "text": item}]}
+        return {"content": [text_part(item)]}
     if is_image(item):
         return {"content": [image_part(item)]}
     if isinstance(item, Mapping):
@@ -127,7 +144,7 @@ def _content(item: Item) -> dict[str, Any]:
 
 
 def is_item(value: Any) -> bool:
-    return isinstance(value, (str, Mapping)) or is_image(value)
+    return isinstance(value, (str, Mapping)) or is_single_image(value)
 
 
 def embed_body(item: Item, instruction: str | None, dimensions: int | None, path: str = EMBEDDINGS) -> Body:

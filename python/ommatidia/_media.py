@@ -8,10 +8,11 @@ import os
 import struct
 import urllib.parse
 import urllib.request
+import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -26,12 +27,13 @@ class PilImage(Protocol):
     def tobytes(self) -> bytes: ...
 
 
-# A path (or an http(s), file or data URL), the bytes of a file, uint8 pixels [height, width] or
-# [height, width, 1 to 4], an image of Pillow.
-ImageLike: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | PilImage"
+# A path (or an http(s), file or data URL), the bytes of a file, a file opened for reading bytes,
+# uint8 pixels [height, width] or [height, width, 1 to 4], an image of Pillow.
+ImageLike: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes] | np.ndarray[Any, Any] | PilImage"
 Message: TypeAlias = Mapping[str, Any]
 
 _URLS = ("data:", "http://", "https://")
+_SUFFIXES = (".avif", ".bmp", ".gif", ".heic", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 # Colour types of PNG by their numbers of channels: gray, gray with alpha, RGB, RGB with alpha.
 _PNG_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 _PIL_CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
@@ -62,6 +64,10 @@ def _is_pil(image: object) -> bool:
     return hasattr(image, "mode") and hasattr(image, "tobytes") and hasattr(image, "convert")
 
 
+def _is_file(image: object) -> bool:
+    return hasattr(image, "read")
+
+
 def _pil_pixels(image: Any) -> np.ndarray[Any, Any]:
     """Pixels as they are: an orientation in EXIF data is for whoever opened the file."""
     if image.mode not in _PIL_CHANNELS:
@@ -74,13 +80,17 @@ def is_image(value: object) -> bool:
     """Whether a value can only be an image: any ImageLike but a string that is no data: URL."""
     if isinstance(value, str):
         return value.startswith("data:image")
-    return isinstance(value, (os.PathLike, bytes, bytearray, memoryview, np.ndarray)) or _is_pil(value)
+    return isinstance(value, (os.PathLike, bytes, bytearray, memoryview, np.ndarray)) or _is_pil(value) or _is_file(value)
+
+
+def is_single_image(value: object) -> bool:
+    """As `is_image`, but for pixels [n, height, width, channels], which are n images."""
+    return is_image(value) and not (isinstance(value, np.ndarray) and value.ndim == 4)
 
 
 def several(name: str, values: Any, one: str) -> Iterable[Any]:
     """`values`, if there may be several: a single text, image or dict is none of them."""
-    stack = isinstance(values, np.ndarray) and values.ndim == 4
-    if isinstance(values, (str, Mapping)) or (is_image(values) and not stack) or not isinstance(values, Iterable):
+    if isinstance(values, (str, Mapping)) or is_single_image(values) or not isinstance(values, Iterable):
         raise TypeError(f"{name}: expected a sequence, found {type(values).__name__}{one}")
     return values
 
@@ -101,7 +111,13 @@ def file_of(image: ImageLike) -> bytes:
         return png_of(image)
     if _is_pil(image):
         return png_of(_pil_pixels(image))
-    raise TypeError(f"image: expected a path, bytes, a data: URL, uint8 pixels or a PIL image, found {type(image).__name__}")
+    if _is_file(image) and isinstance(content := cast("IO[bytes]", image).read(), bytes):
+        return content
+    several_hint = "; several are given as images" if isinstance(image, (list, tuple)) else ""
+    raise TypeError(
+        "image: expected a path, bytes, a file opened for bytes, a data: URL, uint8 pixels or a PIL image, "
+        f"found {type(image).__name__}{several_hint}"
+    )
 
 
 def url_of(image: ImageLike) -> str:
@@ -109,6 +125,13 @@ def url_of(image: ImageLike) -> str:
     if isinstance(image, str) and image.startswith(_URLS):
         return image
     return "data:application/octet-stream;base64," + base64.b64encode(file_of(image)).decode("ascii")
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """A text among parts. Where images may stand too, a path in a string is easily meant as one."""
+    if text.lower().endswith(_SUFFIXES) and os.path.isfile(text):
+        warnings.warn(f"{text!r} is taken as a text; an image's path is given as pathlib.Path", stacklevel=2)
+    return {"type": "text", "text": text}
 
 
 def image_part(image: ImageLike) -> dict[str, Any]:
@@ -127,7 +150,7 @@ def _part(part: Any) -> Any:
     """A part of a message: OpenAI's forms, those of transformers ("image", "video") and of vLLM
     ("image_pil"), and bare texts and images."""
     if isinstance(part, str) and not is_image(part):
-        return {"type": "text", "text": part}
+        return text_part(part)
     if is_image(part):
         return image_part(part)
     if not isinstance(part, Mapping):

@@ -9,11 +9,12 @@ import functools
 import importlib
 import itertools
 import json
+import operator
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -36,12 +37,13 @@ from ._bodies import (
     vector_of,
 )
 from ._declarations import EngineOptions, ModelOptions, ServiceOptions
-from ._media import ImageLike, Message, several
+from ._media import ImageLike, Message, message_of, several
 from ._paths import find_model
 from ._runtime import Bell, Call, Runtime
 
 T = TypeVar("T")
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
+Prompt: TypeAlias = str | Sequence[int] | Sequence[str]
 
 # Requests under way at once: those that the engine runs, and those that are prepared meanwhile.
 MAX_PARALLEL = 128
@@ -60,6 +62,22 @@ def _word(name: str, value: str, words: Mapping[str, int], *refused: str) -> int
     if value not in words or value in refused:
         raise ValueError(f"{name}: expected one of {', '.join(word for word in words if word not in refused)}, found {value!r}")
     return words[value]
+
+
+_INT_MAX, _INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+
+def _number(name: str, value: int | None, least: int = 1, most: int = _INT64_MAX) -> int:
+    """An option for C, where 0 stands for the default. The library knows narrower limits."""
+    if value is None:
+        return 0
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, found {value!r}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name}: expected at {f'least {least}' if number < least else f'most {most}'}, found {number}")
+    return number
 
 
 def _encoded(value: str | os.PathLike[str] | None) -> bytes | None:
@@ -320,7 +338,8 @@ class Model:
         vision = _word("vision_dtype", vision_dtype, _WEIGHTS)
         kv_cache = _word("kv_cache_dtype", kv_cache_dtype, _WEIGHTS)
         overrides = None if override_generation_config is None else json.dumps(override_generation_config).encode()
-        domains = (ctypes.c_char_p * len(allowed_media_domains))(*(name.encode() for name in allowed_media_domains))
+        hosts = [name.encode() for name in several("allowed_media_domains", allowed_media_domains, "")]
+        domains = (ctypes.c_char_p * len(hosts))(*hosts)
         model_options = ModelOptions(
             struct_size=ctypes.sizeof(ModelOptions),
             weights=weights,
@@ -328,8 +347,8 @@ class Model:
             kv_cache=kv_cache,
             quantization=_encoded(quantization),
             isa=_encoded(isa),
-            n_threads=threads or 0,
-            max_model_len=max_model_len or 0,
+            n_threads=_number("threads", threads, most=_INT_MAX),
+            max_model_len=_number("max_model_len", max_model_len),
             max_resized_bytes=_MAX_RESIZED_BYTES,
             chat_template=int(trust_family_chat_template),
             chat_template_file=_encoded(chat_template),
@@ -339,25 +358,31 @@ class Model:
             task=_word("task", task, _TASKS),
         )
         engine_options = EngineOptions(
-            struct_size=ctypes.sizeof(EngineOptions), kv_cache_bytes=kv_cache_bytes or 0, max_sequences=max_num_seqs or 0
+            struct_size=ctypes.sizeof(EngineOptions),
+            kv_cache_bytes=_number("kv_cache_bytes", kv_cache_bytes),
+            max_sequences=_number("max_num_seqs", max_num_seqs),
         )
         service_options = ServiceOptions(
             struct_size=ctypes.sizeof(ServiceOptions),
             reasoning_parser=_encoded(reasoning_parser),
             tool_call_parser=_encoded(tool_call_parser),
             seeded=seed is not None,
-            seed=seed or 0,
+            seed=_number("seed", seed, least=0),
             allowed_media_domains=ctypes.cast(domains, ctypes.c_void_p),
             n_allowed_media_domains=len(domains),
         )
-        service_options.image_options.min_pixels = min_pixels or 0
-        service_options.image_options.max_pixels = max_pixels or 0
+        limits = service_options.image_options
+        limits.min_pixels, limits.max_pixels = _number("min_pixels", min_pixels), _number("max_pixels", max_pixels)
+        if limits.max_pixels and limits.min_pixels > limits.max_pixels:
+            raise ValueError(f"min_pixels: expected at most max_pixels, which is {max_pixels}, found {min_pixels}")
         self._runtime = Runtime(os.fspath(self.path), model_options, engine_options, service_options)
         self._finalizer = weakref.finalize(self, self._runtime.close)
         info = self._runtime.info()
         self._task = int(info.task)
         # The width of the vector that each token has; 0: vectors are of whole inputs.
         self.token_width = int(info.token_vector_width)
+        # Tokens that a prompt and its answer may have together.
+        self.max_model_len = self._runtime.max_model_len()
 
     # ---- answers ----
 
@@ -396,6 +421,18 @@ class Model:
         video: Iterable[ImageLike] | None = None,
         **fields: Any,
     ) -> Answer[Any]: ...
+    @overload
+    def chat(
+        self,
+        messages: str | Sequence[Message],
+        *,
+        stream: bool,
+        response_format: Any = None,
+        image: ImageLike | None = None,
+        images: Iterable[ImageLike] | None = None,
+        video: Iterable[ImageLike] | None = None,
+        **fields: Any,
+    ) -> Stream | Answer[Any]: ...
     def chat(self, messages: str | Sequence[Message], *, stream: bool = False, **fields: Any) -> Stream | Answer[Any]:
         """Answers a text with images, or messages in OpenAI's form, as /v1/chat/completions does.
 
@@ -410,7 +447,7 @@ class Model:
         closed."""
         bell = Bell()
         if stream:
-            return Stream(self._begin_stream(messages, fields, bell), bell)
+            return Stream(self._begin_stream(chat_body(messages, **_streamed(fields)), bell), bell)
         wanted = fields.get("response_format")
         return parse_answer(answer_of(self._ask(chat_body(messages, **fields), bell)), wanted)
 
@@ -449,23 +486,54 @@ class Model:
         video: Iterable[ImageLike] | None = None,
         **fields: Any,
     ) -> Answer[Any]: ...
+    @overload
+    async def achat(
+        self,
+        messages: str | Sequence[Message],
+        *,
+        stream: bool,
+        response_format: Any = None,
+        image: ImageLike | None = None,
+        images: Iterable[ImageLike] | None = None,
+        video: Iterable[ImageLike] | None = None,
+        **fields: Any,
+    ) -> AsyncStream | Answer[Any]: ...
     async def achat(
         self, messages: str | Sequence[Message], *, stream: bool = False, **fields: Any
     ) -> AsyncStream | Answer[Any]:
         """`chat` for asyncio. Cancelling the task ends the answer."""
         bell = Bell()
         if stream:
-            return AsyncStream(self._begin_stream(messages, fields, bell), bell)
+            return AsyncStream(self._begin_stream(chat_body(messages, **_streamed(fields)), bell), bell)
         wanted = fields.get("response_format")
         return parse_answer(answer_of(await self._aask(chat_body(messages, **fields), bell)), wanted)
 
-    def complete(self, prompt: str | Sequence[int], **fields: Any) -> Answer[None]:
-        """Continues a text or token ids, without a chat template, as /v1/completions does."""
-        return answer_of(self._ask(completion_body(prompt, **fields), Bell()))
+    @overload
+    def complete(self, prompt: Prompt, *, stream: Literal[True], **fields: Any) -> Stream: ...
+    @overload
+    def complete(self, prompt: Prompt, *, stream: Literal[False] = False, **fields: Any) -> Answer[None]: ...
+    @overload
+    def complete(self, prompt: Prompt, *, stream: bool, **fields: Any) -> Stream | Answer[None]: ...
+    def complete(self, prompt: Prompt, *, stream: bool = False, **fields: Any) -> Stream | Answer[None]:
+        """Continues a text or token ids, without a chat template, as /v1/completions does. Of a
+        list of texts each is continued, and `choices` of the answer has all of them."""
+        bell = Bell()
+        if stream:
+            return Stream(self._begin_stream(completion_body(prompt, **_streamed(fields)), bell), bell)
+        return answer_of(self._ask(completion_body(prompt, **fields), bell))
 
-    async def acomplete(self, prompt: str | Sequence[int], **fields: Any) -> Answer[None]:
+    @overload
+    async def acomplete(self, prompt: Prompt, *, stream: Literal[True], **fields: Any) -> AsyncStream: ...
+    @overload
+    async def acomplete(self, prompt: Prompt, *, stream: Literal[False] = False, **fields: Any) -> Answer[None]: ...
+    @overload
+    async def acomplete(self, prompt: Prompt, *, stream: bool, **fields: Any) -> AsyncStream | Answer[None]: ...
+    async def acomplete(self, prompt: Prompt, *, stream: bool = False, **fields: Any) -> AsyncStream | Answer[None]:
         """`complete` for asyncio."""
-        return answer_of(await self._aask(completion_body(prompt, **fields), Bell()))
+        bell = Bell()
+        if stream:
+            return AsyncStream(self._begin_stream(completion_body(prompt, **_streamed(fields)), bell), bell)
+        return answer_of(await self._aask(completion_body(prompt, **fields), bell))
 
     def batch(
         self, requests: Iterable[Any], *, use_tqdm: bool = True, return_exceptions: bool = False, **fields: Any
@@ -549,6 +617,23 @@ class Model:
         """`request` for asyncio."""
         return await self._aask(body_of(path, body), Bell())
 
+    # ---- tokens ----
+
+    def tokenize(self, text: str | Sequence[Message], *, add_special_tokens: bool | None = None) -> list[int]:
+        """The token ids of a text; or of messages as `chat` takes them, whose number is that of
+        usage.prompt_tokens, images included."""
+        fields: dict[str, Any] = {"add_special_tokens": add_special_tokens}
+        if isinstance(text, str):
+            fields["prompt"] = text
+        else:
+            fields["messages"] = [message_of(message) for message in several("messages", text, "; a message stands in a list")]
+        found: list[int] = self.request("/tokenize", fields)["tokens"]
+        return found
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The text of token ids."""
+        return str(self.request("/detokenize", {"tokens": tokens})["prompt"])
+
     # ---- the model ----
 
     def info(self) -> dict[str, Any]:
@@ -556,7 +641,7 @@ class Model:
         found = self._runtime.info()
         values = {name: getattr(found, name) for name, *_ in found._fields_}
         shown = {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
-        return {**shown, "max_model_len": self._runtime.max_model_len(), "task": _TASK_NAMES[found.task]}
+        return {**shown, "max_model_len": self.max_model_len, "task": _TASK_NAMES[found.task]}
 
     def stats(self) -> dict[str, Any]:
         """The engine's counters, by their names in omma/engine_figures.h."""
@@ -565,6 +650,9 @@ class Model:
     def close(self) -> None:
         """Ends what runs, whose callers get RuntimeError, and frees the model. Again: nothing."""
         self._finalizer()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a model is neither copied nor sent to another process: open it there")
 
     def __enter__(self) -> Model:
         return self
@@ -584,9 +672,7 @@ class Model:
 
     # ---- inside ----
 
-    def _begin_stream(self, messages: str | Sequence[Message], fields: dict[str, Any], bell: Bell) -> Call:
-        fields.setdefault("stream_options", {"include_usage": True})
-        body = chat_body(messages, stream=True, **fields)
+    def _begin_stream(self, body: Body, bell: Bell) -> Call:
         return Call(self._runtime, body.path, body.data, bell)
 
     def _ask(self, body: Body, bell: Bell) -> Any:
@@ -666,6 +752,10 @@ class Model:
             return batch.listed()
         finally:
             batch.end()
+
+
+def _streamed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"stream_options": {"include_usage": True}, **fields, "stream": True}
 
 
 def _parse(reply: dict[str, Any], wanted: Any) -> Answer[Any]:

@@ -17,7 +17,8 @@ from . import _teams
 from ._attention import Workspaces
 from ._declarations import ATTENTION_FUNCTIONS, F32, OMMA_FUNCTIONS, Error, TowerInfo, TowerInput, TowerOptions, TowerTensor
 from ._library import bind, check
-from ._media import ImageLike, is_image
+from ._media import ImageLike, is_single_image
+from ._paths import find_model
 from ._pixels import Patches, Processor
 from ._tensors import TensorT, empty_f32, is_tensor, view_of
 
@@ -86,8 +87,8 @@ class Tower:
         config_only: bool = False,
         threads: int | None = None,
     ) -> None:
-        """Reads config.json of the Hugging Face checkpoint in `directory` and packs the tower's
-        weights, once.
+        """Reads config.json of the Hugging Face checkpoint in `directory`, or of what else `Model`
+        finds by a name ("demo"), and packs the tower's weights, once.
 
         weights: what linear layers compute in; "auto" is bfloat16 where the CPU has a fast path for
         it, else float32. tensors: the weights by their names in the checkpoint, NumPy arrays or
@@ -96,12 +97,12 @@ class Tower:
         raises ValueError then. threads: the most that `encode` may run on; None: the CPUs of this
         process.
 
-        Raises ImportError without libomma, ValueError, NotImplementedError or MemoryError with one
-        line."""
+        Raises ImportError without libomma, FileNotFoundError, ValueError, NotImplementedError or
+        MemoryError with one line."""
         if weights not in _WEIGHTS:
             raise ValueError(f"weights: expected one of {', '.join(_WEIGHTS)}, found {weights!r}")
         self._handle: int | None = None
-        self._directory, self._processor = os.fsencode(directory), cast("Processor | None", None)
+        self._directory, self._processor = os.fsencode(find_model(directory)), cast("Processor | None", None)
         self._lock = threading.Lock()
         self._library = _library()
         options, handle, error = TowerOptions(struct_size=ctypes.sizeof(TowerOptions), weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
@@ -110,7 +111,7 @@ class Tower:
         if tensors is not None:
             options.tensors, kept = _tensor_list(tensors)
             options.n_tensors = len(tensors)
-        check(self._library.omma_tower_open(os.fsencode(directory), options, handle, error), error)
+        check(self._library.omma_tower_open(self._directory, options, handle, error), error)
         del kept
         self._handle = handle.value
         self._info = TowerInfo()
@@ -138,12 +139,12 @@ class Tower:
     ) -> Patches:
         """Resizes images and cuts them into normalised patches, with the bits of `omma preprocess`.
 
-        images: paths, bytes of files, uint8 pixels, PIL images, data: URLs, or a single one of
-        them. min_pixels, max_pixels: limits of a resized image's area; None: the checkpoint's."""
+        images: paths, files or their bytes, uint8 pixels, PIL images, data: URLs, or a single one.
+        min_pixels, max_pixels: limits of a resized image's area; None: the checkpoint's."""
         with self._lock:
             if self._processor is None:
                 self._processor = Processor(self._library, self._directory)
-        listed = [images] if isinstance(images, str) or is_image(images) else images
+        listed = [images] if isinstance(images, str) or is_single_image(images) else images
         return self._processor(listed, min_pixels, max_pixels)  # type: ignore[arg-type]
 
     @overload
@@ -152,7 +153,7 @@ class Tower:
     ) -> list[TensorT]: ...
     @overload
     def encode(
-        self, pixel_values: Iterable[ImageLike], *, threads: int | None = None, team: _teams.TeamName = "own"
+        self, pixel_values: ImageLike | Iterable[ImageLike], *, threads: int | None = None, team: _teams.TeamName = "own"
     ) -> list[np.ndarray[Any, Any]]: ...
     def encode(
         self,
@@ -164,14 +165,14 @@ class Tower:
     ) -> list[Any]:
         """The embeddings of images and videos, float32 [1 + n_deepstack, tokens, width] each.
 
-        pixel_values: without grid_thw a list of images, as `preprocess` takes them. With it
+        pixel_values: without grid_thw images, as `preprocess` takes them. With it
         [patches, patch_dim], or any shape of as many values, of all of them one after the other, as
         the checkpoint's processor gives them; NumPy array or PyTorch CPU tensor, contiguous,
         float32 or what the tower computes in. grid_thw: [n, 3], patches in time, rows and columns
         of each. threads, team: as in `attention`. Calls from several threads take turns."""
         if grid_thw is None:
-            if isinstance(pixel_values, (str, np.ndarray)) or is_tensor(pixel_values):
-                raise ValueError("grid_thw: expected with pixel_values; without it, give a list of images")
+            if (isinstance(pixel_values, np.ndarray) and pixel_values.dtype != np.uint8) or is_tensor(pixel_values):
+                raise ValueError("grid_thw: expected with pixel_values; without it, give images")
             pixel_values, grid_thw = self.preprocess(pixel_values)
         grid, view = _numbers(grid_thw), view_of("pixel_values", pixel_values)
         self._check_patches(pixel_values, grid)

@@ -289,8 +289,8 @@ def test_a_name_like_no_other_is_refused(demo):
         demo.chat("a", zzz=1)
     with pytest.raises(TypeError, match="did you mean 'image'"):
         demo.chat("a", imge=CROSS)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'stream'"):
-        demo.complete("a", stream=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'messages'"):
+        demo.complete("a", messages=[])
 
 
 def test_the_names_are_those_that_the_server_reads(pair):

@@ -1,0 +1,187 @@
+"""ommatidia.Model: values of Python that requests and options are made of, requests with several
+answers, tokens. That answers are the server's: test_model.py."""
+
+import asyncio
+import copy
+import io
+import pickle
+import tempfile
+import warnings
+
+import numpy as np
+import pytest
+from ommatidia import Model, Tower, _runtime
+from served import DEMO, Served, answers
+
+if not _runtime.LIBRARY_PATH.exists():
+    pytest.skip("this package was built without libomma", allow_module_level=True)
+
+CROSS, SHAPES = DEMO / "images" / "cross.png", DEMO / "images" / "shapes.png"
+QUESTION = "What color is the cross?"
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with Model(threads=2) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def server(request):
+    served = Served(request.config, DEMO, "--threads", 2)
+    yield served
+    served.stop()
+
+
+def test_an_opened_file_is_an_image(demo):
+    expected = demo.chat(QUESTION, image=CROSS, temperature=0)
+    with tempfile.NamedTemporaryFile() as named, CROSS.open("rb") as opened:
+        named.write(CROSS.read_bytes())
+        named.seek(0)
+        for file in (io.BytesIO(CROSS.read_bytes()), opened, named):
+            assert demo.chat(QUESTION, image=file, temperature=0).text == expected.text
+    assert demo.embed(io.BytesIO(CROSS.read_bytes())).tobytes() == demo.embed(CROSS).tobytes()
+    with CROSS.open("rb") as opened, pytest.raises(TypeError, match="^images: expected a sequence, found BufferedReader; a single one"):
+        demo.chat(QUESTION, images=opened)
+    with pytest.raises(TypeError, match="found StringIO$"):
+        demo.chat(QUESTION, image=io.StringIO("a"))
+    with pytest.raises(TypeError, match="found list; several are given as images$"):
+        demo.chat(QUESTION, image=[CROSS, SHAPES])
+
+
+def test_a_stack_of_pixels_is_several_inputs(demo):
+    pixels = np.random.default_rng(1).integers(0, 256, (2, 64, 64, 3), np.uint8)
+    assert [one.tobytes() for one in demo.embed(pixels)] == [demo.embed(image).tobytes() for image in pixels]
+    assert np.array_equal(demo.score("a", pixels), demo.score("a", list(pixels)))
+    assert len(Tower(DEMO, "float32").preprocess(pixels).grid_thw) == 2
+
+
+def test_a_string_that_is_a_path_is_a_text_and_said_so(demo):
+    part = [{"role": "user", "content": [str(CROSS), QUESTION]}]
+    for ask in (lambda: demo.embed([str(CROSS)]), lambda: demo.score("a", [str(CROSS)]), lambda: demo.chat(part, max_tokens=1)):
+        with pytest.warns(UserWarning, match=r"cross\.png' is taken as a text; an image's path is given as pathlib\.Path"):
+            ask()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        demo.embed(["none such.png", "a.png\0", "a" * 500 + ".png", CROSS])
+
+
+def test_numbers_of_numpy_are_numbers(demo):
+    found = demo.chat(QUESTION, image=CROSS, max_tokens=np.int64(3), temperature=np.float32(0), stop_token_ids=np.array([1]))
+    assert found.usage.completion_tokens == 3
+    ids = demo.tokenize("a red circle")
+    assert demo.complete(np.array(ids), max_tokens=2, temperature=0).text == demo.complete("a red circle", max_tokens=2, temperature=0).text
+
+
+@pytest.mark.parametrize("fields, kind, line", [
+    ({"temperature": object()}, TypeError, "temperature: expected what JSON has, found object"),
+    ({"temperature": float("nan")}, ValueError, "temperature: Out of range float values"),
+    ({"stop": {1, 2}}, TypeError, "stop: expected what JSON has, found set"),
+    ({"system": "a\ud800"}, ValueError, "messages: .*surrogates not allowed"),
+])
+def test_what_json_does_not_have_is_named(demo, fields, kind, line):
+    with pytest.raises(kind, match=f"^{line}"):
+        demo.chat("a", **fields)
+
+
+@pytest.mark.parametrize("options, kind, line", [
+    ({"kv_cache_bytes": "1GiB"}, TypeError, "kv_cache_bytes: expected an integer, found '1GiB'"),
+    ({"max_model_len": 1e3}, TypeError, "max_model_len: expected an integer, found 1000.0"),
+    ({"max_model_len": 0}, ValueError, "max_model_len: expected at least 1, found 0"),
+    ({"threads": (1 << 32) + 1}, ValueError, "threads: expected at most 2147483647, found 4294967297"),
+    ({"threads": 2000}, ValueError, "threads: expected 1 to 1024, found 2000"),
+    ({"max_num_seqs": -1}, ValueError, "max_num_seqs: expected at least 1, found -1"),
+    ({"seed": -1}, ValueError, "seed: expected at least 0, found -1"),
+    ({"min_pixels": 20000, "max_pixels": 10000}, ValueError, "min_pixels: expected at most max_pixels, which is 10000, found 20000"),
+    ({"allowed_media_domains": "example.org"}, TypeError, "allowed_media_domains: expected a sequence, found str"),
+])
+def test_an_option_that_is_wrong_is_named(options, kind, line):
+    with pytest.raises(kind) as raised:
+        Model(DEMO, **options)
+    assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
+
+
+def test_a_model_is_not_copied(demo):
+    for away in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="neither copied nor sent to another process"):
+            away(demo)
+    answer = demo.chat("a", max_tokens=1)
+    assert pickle.loads(pickle.dumps(answer)) == answer
+
+
+# ---- several answers ----
+
+
+def test_all_answers_of_a_request_are_there(demo, server):
+    fields = {"messages": [{"role": "user", "content": "What?"}], "n": 3, "seed": 1, "temperature": 2, "max_tokens": 4}
+    mine, (_, theirs) = demo.chat(**fields), server.post("/v1/chat/completions", fields)
+    assert answers(mine.raw) == answers(theirs)
+    assert [answer.text for answer in mine.choices] == [choice["message"]["content"] for choice in theirs["choices"]]
+    assert [answer.message["content"] for answer in mine.choices] == [answer.text for answer in mine.choices]
+    assert mine.choices[0] is mine and len({answer.text for answer in mine.choices}) > 1
+    assert mine.usage.total_tokens == theirs["usage"]["total_tokens"]
+    texts = ["", "", ""]
+    for piece in demo.chat(**fields, stream=True):
+        texts[piece.index] += piece.text
+    assert texts == [answer.text for answer in mine.choices]
+
+
+def test_each_of_several_answers_is_parsed(demo):
+    schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}
+    found = demo.chat("?", response_format=schema, n=2, seed=1, temperature=1)
+    assert [isinstance(answer.parsed["yes"], bool) for answer in found.choices] == [True, True]
+
+
+def test_completions_of_several_texts_and_as_a_stream(demo, server):
+    fields = {"prompt": ["The cross", "a"], "max_tokens": 5, "temperature": 0, "logprobs": 1}
+    mine, (_, theirs) = demo.complete(**fields), server.post("/v1/completions", fields)
+    assert answers(mine.raw) == answers(theirs)
+    assert [answer.text for answer in mine.choices] == [choice["text"] for choice in theirs["choices"]]
+    alone = {**fields, "prompt": "The cross"}
+    pieces = list(demo.complete(**alone, stream=True))
+    whole = demo.complete(**alone)
+    assert "".join(map(str, pieces)) == whole.text == mine.text
+    assert sum((piece.logprobs or () for piece in pieces), ()) == whole.logprobs
+    assert pieces[-1].usage.completion_tokens == 5
+
+    async def ask():
+        return "".join([str(piece) async for piece in await demo.acomplete(**alone, stream=True)])
+
+    assert asyncio.run(ask()) == whole.text
+
+
+def test_answers_are_formatted_as_their_texts(demo):
+    answer = demo.chat(QUESTION, image=CROSS, temperature=0)
+    assert f"{answer:>22}|{answer}" == "  The cross is orange.|The cross is orange."
+    assert "".join(f"{piece:s}" for piece in demo.chat(QUESTION, image=CROSS, temperature=0, stream=True)) == answer.text
+
+
+# ---- tokens ----
+
+
+def test_tokens_are_the_server_s(demo, server):
+    text = "Is there a cross? Größe 漢字"
+    ids = demo.tokenize(text)
+    assert ids == server.post("/tokenize", {"prompt": text})[1]["tokens"] and demo.detokenize(ids) == text
+    assert demo.detokenize(np.array(ids)) == text
+    message = {"role": "user", "content": [CROSS, QUESTION]}
+    assert len(demo.tokenize([message])) == demo.chat([message], max_tokens=1).usage.prompt_tokens
+    with pytest.raises(TypeError, match="^messages: expected a sequence, found dict; a message stands in a list$"):
+        demo.tokenize(message)
+    assert demo.max_model_len == demo.info()["max_model_len"] == 2048
+
+
+# ---- towers ----
+
+
+def test_a_tower_is_found_as_a_model_is(tmp_path):
+    tower, named = Tower(DEMO, "float32"), Tower("demo", "float32")
+    assert "share/ommatidia/demo" in repr(named) or "models/demo" in repr(named)
+    pixels = np.full((64, 64, 3), 90, np.uint8)
+    listed = tower.encode([pixels])
+    for image in (pixels, CROSS, str(CROSS)):
+        [found] = named.encode(image)
+        [expected] = listed if image is pixels else tower.encode([image])
+        assert found.tobytes() == expected.tobytes()
+    with pytest.raises(FileNotFoundError, match="nothing is downloaded"):
+        Tower(tmp_path / "none")
