@@ -77,7 +77,7 @@ static void ring(void *context) {
 static const struct ommai_route *find_route(const char *path, struct omma_error *error) {
   const char *rest;
   const struct ommai_route *route = path ? ommai_route_find(path, &rest) : NULL;
-  if (route && route->needs_json) return route;
+  if (route && route->answer) return route;
   ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "path", "path: expected an endpoint that takes JSON, found %.80s",
                    path ? path : "NULL");
   return NULL;

@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "base/allocator.h"
-#include "server/publish/encoding_key.h"
 #include "support/test.h"
 
 static void put(struct ommai_encoding_memory *memory, const char *key, char fill, size_t size) {

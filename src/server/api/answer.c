@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/allocator.h"
-#include "server/api/answer_events.h"
+#include "server/api/answer_object.h"
 #include "server/api/request_log.h"
 #include "server/state/server_state.h"
 

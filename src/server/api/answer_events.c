@@ -1,4 +1,4 @@
-#include "server/api/answer_events.h"
+#include "server/api/answer_object.h"
 
 #include <string.h>
 

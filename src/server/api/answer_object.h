@@ -2,7 +2,7 @@
  * with seed + i. The worker that makes it and every submitted request hold a reference; the last
  * reference, wherever it is dropped, hands the answer to a worker to be freed. Choices are touched
  * by the worker until they are submitted (answer.c) and by the engine's thread afterwards
- * (answer_events.h). */
+ * (answer_events.c). */
 #pragma once
 
 #include <stdatomic.h>
@@ -86,3 +86,9 @@ struct ommai_text *ommai_answer_choice_prompt_scores(const struct ommai_answer_c
 
 /* Whether memory was out for something that the choice keeps. */
 bool ommai_answer_choice_failed(const struct ommai_answer_choice *choice);
+
+/* What the engine calls for a choice. Everything that it reads is set before the first submit. */
+struct omma_callbacks ommai_answer_choice_callbacks(struct ommai_answer_choice *choice);
+
+/* Sends the images as a comment of the stream. */
+void ommai_call_answer_push_images(struct ommai_call_answer *answer);

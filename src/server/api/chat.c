@@ -1,9 +1,11 @@
-/* POST /v1/chat/completions. */
-#include "server/api/chat.h"
-
+/* POST /v1/chat/completions, /v1/messages (and /v1/messages/count_tokens) and /v1/responses: chats,
+ * which differ in their requests and in the format of their replies. */
+#include "base/json_writer.h"
 #include "server/api/answer.h"
-#include "server/api/encode_answer.h"
-#include "server/core/request_json.h"
+#include "server/api/chat_job.h"
+#include "server/api/messages_request.h"
+#include "server/api/reply_format.h"
+#include "server/api/responses_request.h"
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"
 #include "server/state/server_state.h"
@@ -47,8 +49,10 @@ static void add_images(const void *context, struct ommai_text *list) {
   }
 }
 
-void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request,
-                       const struct ommai_reply_format *format, const struct ommai_text *request_fields) {
+/* Begins to answer. request_fields: what the reply repeats of the request, copied; NULL:
+ * nothing. */
+static void chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request,
+                        const struct ommai_reply_format *format, const struct ommai_text *request_fields) {
   struct conversation conversation = {call->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
                                        .format = format,
@@ -62,8 +66,25 @@ void ommai_chat_answer(struct ommai_http_call *call, struct ommai_chat_request *
   ommai_answer_begin(call, &source);
 }
 
-bool ommai_chat_count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
-                             struct ommai_api_error *error) {
+/* ---- /v1/chat/completions ---- */
+
+static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
+  if (call->server->config.info.encoder_only) {
+    ommai_encode_answer(call, request);
+  } else {
+    chat_answer(call, request, &ommai_chat_reply_format, NULL);
+  }
+}
+
+void ommai_endpoint_chat(struct ommai_http_call *call, json_t *root) {
+  ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, false, answer);
+}
+
+/* ---- /v1/messages ---- */
+
+/* The tokens of the prompt that the request makes. */
+static bool count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
+                         struct ommai_api_error *error) {
   struct omma_error cause = {0};
   struct omma_request_options options = {.continue_final_message = request->continue_final_message,
                                          .no_generation_prompt = request->no_generation_prompt,
@@ -74,20 +95,60 @@ bool ommai_chat_count_tokens(const struct ommai_server *server, const struct omm
          ommai_api_fail_from(error, &cause);
 }
 
-static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  if (call->server->config.info.encoder_only) {
-    ommai_encode_answer(call, request);
+static void answer_message(struct ommai_http_call *call, struct ommai_chat_request *request) {
+  chat_answer(call, request, &ommai_messages_reply_format, NULL);
+}
+
+static void count(struct ommai_http_call *call, struct ommai_chat_request *request) {
+  struct ommai_api_error error;
+  struct ommai_text out;
+  int64_t n_tokens;
+  if (!count_tokens(call->server, request, &n_tokens, &error)) {
+    ommai_http_call_fail(call, &error);
+    return;
+  }
+  ommai_text_init(&out, call->allocator);
+  ommai_put_begin(&out, NULL, "{");
+  ommai_put_integer(&out, "input_tokens", n_tokens);
+  ommai_put_end(&out, "}");
+  ommai_http_call_reply(call, 200, "application/json", &out);
+}
+
+static void start_message(struct ommai_http_call *call, json_t *root, bool count_only) {
+  struct ommai_api_error error;
+  struct ommai_chat_source source;
+  if (ommai_messages_request_read(call->config, root, count_only, &source, &error)) {
+    ommai_chat_job_start(call, &source, count_only, count_only ? count : answer_message);
   } else {
-    ommai_chat_answer(call, request, &ommai_chat_reply_format, NULL);
+    ommai_http_call_fail(call, &error);
   }
 }
 
-void ommai_endpoint_chat(struct ommai_http_call *call) {
+void ommai_endpoint_messages(struct ommai_http_call *call, json_t *root) { start_message(call, root, false); }
+
+void ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root) { start_message(call, root, true); }
+
+/* ---- /v1/responses ---- */
+
+static void answer_response(struct ommai_http_call *call, struct ommai_chat_request *request) {
   struct ommai_api_error error;
-  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
-  ommai_text_free(&call->body);
-  if (root) {
-    ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, false, answer);
+  struct ommai_text fields;
+  ommai_text_init(&fields, call->allocator);
+  ommai_responses_request_write(request, &fields);
+  if (fields.failed) {
+    ommai_api_fail_memory(&error);
+    ommai_http_call_fail(call, &error);
+  } else {
+    chat_answer(call, request, &ommai_responses_reply_format, &fields);
+  }
+  ommai_text_free(&fields);
+}
+
+void ommai_endpoint_responses(struct ommai_http_call *call, json_t *root) {
+  struct ommai_api_error error;
+  struct ommai_chat_source source;
+  if (ommai_responses_request_read(root, &source, &error)) {
+    ommai_chat_job_start(call, &source, false, answer_response);
   } else {
     ommai_http_call_fail(call, &error);
   }

@@ -14,7 +14,7 @@ struct chat_job {
   bool messages_only;
   struct ommai_chat_request request;
   ommai_chat_handler handle;
-  size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
+  size_t body_bytes; /* ommai_http_call_keep */
 };
 
 static void destroy(struct chat_job *job) {
@@ -22,9 +22,9 @@ static void destroy(struct chat_job *job) {
   if (job->request.server) ommai_chat_request_destroy(&job->request);
   ommai_chat_source_free(&job->source);
   ommai_grammar_job_end(&job->grammar);
-  atomic_fetch_sub(&call->server->body_bytes, job->body_bytes);
+  size_t body_bytes = job->body_bytes;
   ommai_release(call->allocator, job, 1, sizeof *job);
-  ommai_http_call_release(call);
+  ommai_http_call_let_go(call, body_bytes);
 }
 
 static void run(struct ommai_job *queued) {
@@ -77,9 +77,7 @@ void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_
   job->source = *source;
   job->messages_only = messages_only;
   job->handle = handle;
-  job->body_bytes = call->body_reserved;
-  call->body_reserved = 0;
-  ommai_http_call_retain(call);
+  job->body_bytes = ommai_http_call_keep(call);
   bool waits = !messages_only && ommai_grammar_job_start(&job->grammar, call, source->root, read_request);
   if (!waits) read_request(&job->grammar.job);
 }

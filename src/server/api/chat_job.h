@@ -15,3 +15,9 @@ typedef void (*ommai_chat_handler)(struct ommai_http_call *call, struct ommai_ch
  * ommai_chat_request_read. */
 void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
                           ommai_chat_handler handle);
+
+/* The answer of a server that only encodes (omma_model_options.encoder_only): a chat's images go
+ * through the tower, their embeddings are published, and the reply has no text and lists under
+ * which keys. Gives the call its reply, at once or later. The request's images are loaded; it may
+ * go when this returns. On a worker. */
+void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request);

@@ -5,12 +5,17 @@
 #include "server/api/chat_media.h"
 
 #include <inttypes.h>
+#include <omma/omma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "server/api/media.h"
-#include "server/api/media_video.h"
+#include "server/core/api_error.h"
 #include "server/http/access.h"
 #include "server/http/http_call.h"
 #include "server/state/server_state.h"
@@ -36,6 +41,51 @@ struct loading {
 
 typedef bool (*part_step)(struct loading *loading, struct ommai_media_part *media, struct omma_part *part,
                           struct ommai_api_error *error);
+
+/* ---- the frames of a video ---- */
+
+/* Frames that are not read yet; the text is borrowed. */
+struct video_frames {
+  const char *at, *end;
+  size_t n_left;
+};
+
+#define FIELD "video_url"
+
+/* The first max_frames frames of the URL, all of them with 0. False with *error filled: not such a
+ * URL, or more than OMMA_MAX_VIDEO_FRAMES. `url` need not end in NUL. */
+static bool video_frames_open(const char *url, size_t url_size, size_t max_frames, struct video_frames *frames,
+                              struct ommai_api_error *error) {
+  static const char HEAD[] = "data:video/jpeg;base64,";
+  const size_t head_size = sizeof HEAD - 1;
+  if (url_size < head_size || strncasecmp(url, HEAD, head_size) != 0) {
+    int shown = url_size < 40 ? (int)url_size : 40;
+    return ommai_api_fail(error, 400, FIELD,
+                          "A video is sent as its frames, \"%s\" and the base64 of each image, commas between them; "
+                          "got \"%.*s\".",
+                          HEAD, shown, url);
+  }
+  *frames = (struct video_frames){.at = url + head_size, .end = url + url_size, .n_left = 1};
+  for (const char *at = frames->at; (at = memchr(at, ',', (size_t)(frames->end - at))); at++) frames->n_left++;
+  if (max_frames && frames->n_left > max_frames) frames->n_left = max_frames;
+  if (frames->n_left <= OMMA_MAX_VIDEO_FRAMES) return true;
+  return ommai_api_fail(error, 400, FIELD, "A video may have at most %d frames, found %zu.", OMMA_MAX_VIDEO_FRAMES,
+                        frames->n_left);
+}
+
+/* Reads the next frame's file, of which there must be one; its format is recognised by its content.
+ * False with *error filled. The file is to be freed in any case. */
+static bool video_frames_next(const struct ommai_server *server, struct video_frames *frames, struct ommai_media_file *file,
+                              struct ommai_api_error *error) {
+  const char *comma = memchr(frames->at, ',', (size_t)(frames->end - frames->at));
+  const char *end = comma ? comma : frames->end;
+  bool done = ommai_media_read_base64(server, FIELD, frames->at, (size_t)(end - frames->at), file, error);
+  frames->at = comma ? comma + 1 : frames->end;
+  frames->n_left--;
+  return done;
+}
+
+/* ---- loading ---- */
 
 static bool client_is_gone(void *call) { return ommai_http_call_is_gone(call); }
 
@@ -72,13 +122,13 @@ static bool count_file(struct loading *loading, const struct ommai_media_file *f
 static bool read_frames(struct loading *loading, struct ommai_media_part *media, struct ommai_api_error *error) {
   const struct ommai_video_fields *fields = &loading->request->video;
   size_t max_frames = fields->max_frames < 0 ? 0 : (size_t)fields->max_frames;
-  struct ommai_video_frames frames;
-  if (!ommai_video_frames_open(media->url, media->url_size, max_frames, &frames, error) ||
+  struct video_frames frames = {0};
+  if (!video_frames_open(media->url, media->url_size, max_frames, &frames, error) ||
       !make_room(loading, media, frames.n_left, error)) {
     return false;
   }
   for (size_t i = 0; frames.n_left && !ommai_http_call_is_gone(loading->call); i++) {
-    if (!ommai_video_frames_next(loading->server, &frames, &media->files[i], error) ||
+    if (!video_frames_next(loading->server, &frames, &media->files[i], error) ||
         !count_file(loading, &media->files[i], error)) {
       return ommai_api_error_prefix(error, "frame %zu", i);
     }

@@ -186,7 +186,7 @@ struct completion_job {
   struct ommai_grammar_job grammar; /* first: a job is its completion_job */
   struct ommai_http_call *call;
   json_t *root;
-  size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
+  size_t body_bytes; /* ommai_http_call_keep */
 };
 
 static void run(struct ommai_job *queued) {
@@ -195,26 +195,22 @@ static void run(struct ommai_job *queued) {
   if (!ommai_http_call_is_gone(call)) begin(call, job->root);
   ommai_grammar_job_end(&job->grammar);
   json_decref(job->root);
-  atomic_fetch_sub(&call->server->body_bytes, job->body_bytes);
+  size_t body_bytes = job->body_bytes;
   ommai_release(call->allocator, job, 1, sizeof *job);
-  ommai_http_call_release(call);
+  ommai_http_call_let_go(call, body_bytes);
 }
 
-void ommai_endpoint_completions(struct ommai_http_call *call) {
+void ommai_endpoint_completions(struct ommai_http_call *call, json_t *root) {
   struct ommai_api_error error;
-  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
-  ommai_text_free(&call->body);
-  struct completion_job *job = root ? ommai_allocate(call->allocator, 1, sizeof *job) : NULL;
+  struct completion_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
-    if (root) ommai_api_fail_memory(&error);
     json_decref(root);
+    ommai_api_fail_memory(&error);
     ommai_http_call_fail(call, &error);
     return;
   }
   job->call = call;
   job->root = root;
-  job->body_bytes = call->body_reserved;
-  call->body_reserved = 0;
-  ommai_http_call_retain(call);
+  job->body_bytes = ommai_http_call_keep(call);
   if (!ommai_grammar_job_start(&job->grammar, call, root, run)) run(&job->grammar.job);
 }

@@ -38,12 +38,8 @@ static void add_text_members(struct ommai_text *out, bool thinking, const char *
   ommai_put_text(out, type, text, size);
 }
 
-/* `out` NULL: no events are written. So with the following. */
-static void open_block(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind) {
-  head->state->open = kind;
-  head->state->n_items++;
-  head->state->text.size = 0;
-  if (!out) return;
+static void open_block(struct ommai_text *out, const struct ommai_reply_head *head) {
+  enum ommai_reply_item kind = head->state->open;
   begin_block_event(out, head, "content_block_start");
   ommai_put_begin(out, "content_block", "{");
   if (kind == OMMAI_ITEM_CALL) {
@@ -84,24 +80,22 @@ static void add_block(struct ommai_text *out, const struct ommai_reply_head *hea
   ommai_put_end(out, "}");
 }
 
-/* Closes the open block, if there is one. */
-static void close_block(struct ommai_text *out, const struct ommai_reply_head *head) {
-  struct ommai_reply_state *state = head->state;
-  if (state->open == OMMAI_ITEM_NONE) return;
+static void close_block(struct ommai_text *out, const struct ommai_reply_head *head, bool cut_off) {
+  (void)cut_off;
   if (out) {
     add_end_events(out, head);
   } else {
-    add_block(&state->items, head);
+    add_block(&head->state->items, head);
   }
-  state->open = OMMAI_ITEM_NONE;
 }
 
-/* More of the open block. */
-static void grow(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size) {
+static void grow(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size,
+                 const struct ommai_text *logprobs) {
   static const char *const
       types[] =
           {[OMMAI_ITEM_REASONING] = "thinking_delta", [OMMAI_ITEM_TEXT] = "text_delta", [OMMAI_ITEM_CALL] = "input_json_delta"},
       *const keys[] = {[OMMAI_ITEM_REASONING] = "thinking", [OMMAI_ITEM_TEXT] = "text", [OMMAI_ITEM_CALL] = "partial_json"};
+  (void)logprobs;
   if (!out) {
     ommai_text_append(&head->state->text, text, size);
     return;
@@ -114,41 +108,13 @@ static void grow(struct ommai_text *out, const struct ommai_reply_head *head, co
   end_event(out);
 }
 
-static void add_text(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind, const char *text,
-                     size_t size) {
-  bool open = head->state->open == kind;
-  size_t skipped = open || kind != OMMAI_ITEM_TEXT ? 0 : ommai_reply_skip_blanks(head, text, size);
-  if (size == skipped) return;
-  if (!open) {
-    close_block(out, head);
-    open_block(out, head, kind);
-  }
-  grow(out, head, text + skipped, size - skipped);
-}
-
-static void add_calls(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
-  for (size_t i = 0; i < part->n_calls; i++) {
-    const struct ommai_tool_call *call = &part->calls[i];
-    size_t used = call->arguments_used;
-    if (!call->name_used) {
-      close_block(out, head);
-      head->state->call = call;
-      head->state->has_calls = true;
-      open_block(out, head, OMMAI_ITEM_CALL);
-    }
-    if (call->arguments.size > used) grow(out, head, call->arguments.data + used, call->arguments.size - used);
-  }
-}
-
 static void take_part(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
-  struct ommai_reply_state *state = head->state;
-  add_text(out, head, OMMAI_ITEM_REASONING, part->reasoning, part->reasoning_size);
-  add_text(out, head, OMMAI_ITEM_TEXT, part->text, part->text_size);
-  add_calls(out, head, part);
-  if (!part->finish_reason) return;
-  state->finish_reason = part->finish_reason;
-  if (part->stop_string) ommai_text_append(&state->stop_string, part->stop_string, strlen(part->stop_string) + 1);
-  close_block(out, head);
+  static const struct ommai_item_format blocks = {open_block, grow, close_block};
+  struct ommai_text *stop_string = &head->state->stop_string;
+  ommai_reply_take_items(&blocks, out, head, part);
+  if (part->finish_reason && part->stop_string) {
+    ommai_text_append(stop_string, part->stop_string, strlen(part->stop_string) + 1);
+  }
 }
 
 /* ---- the message ---- */

@@ -31,7 +31,7 @@ struct ocr {
   struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   json_t *root;
-  size_t body_bytes; /* of the server's budget for bodies: the document is as large */
+  size_t body_bytes; /* ommai_http_call_keep */
   struct ommai_ocr_request request;
   struct ommai_media_file file;
   struct ommai_page_source source;
@@ -276,8 +276,7 @@ static void free_ocr(struct ocr *ocr) {
   json_decref(ocr->root);
   pthread_cond_destroy(&ocr->changed);
   pthread_mutex_destroy(&ocr->lock);
-  atomic_fetch_sub(&ocr->call->server->body_bytes, ocr->body_bytes);
-  ommai_http_call_release(ocr->call);
+  ommai_http_call_let_go(ocr->call, ocr->body_bytes);
   ommai_release(ocr->allocator, ocr, 1, sizeof *ocr);
 }
 
@@ -293,15 +292,13 @@ static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
   const struct ommai_document_limits *limits = &call->server->config.documents;
   struct ocr *ocr = ommai_allocate(call->allocator, 1, sizeof *ocr);
   if (!ocr) return NULL;
-  ommai_http_call_retain(call);
   *ocr = (struct ocr){.job.run = run,
                       .call = call,
                       .allocator = call->allocator,
                       .root = json_incref(root),
-                      .body_bytes = call->body_reserved,
+                      .body_bytes = ommai_http_call_keep(call),
                       .source.descriptor = -1,
                       .limits = {limits->max_process_bytes, limits->max_pixels, limits->seconds, is_over, ocr}};
-  call->body_reserved = 0;
   ommai_text_init(&ocr->reply, call->allocator);
   pthread_mutex_init(&ocr->lock, NULL);
   ommai_clock_condition_init(&ocr->changed);
@@ -329,10 +326,8 @@ static bool start(struct ommai_http_call *call, json_t *root, struct ommai_api_e
   return ommai_api_refuse(error, OMMAI_REFUSAL_QUEUED_REQUESTS);
 }
 
-void ommai_endpoint_ocr(struct ommai_http_call *call) {
+void ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root) {
   struct ommai_api_error error;
-  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
-  ommai_text_free(&call->body);
-  if (!root || !start(call, root, &error)) ommai_http_call_fail(call, &error);
+  if (!start(call, root, &error)) ommai_http_call_fail(call, &error);
   json_decref(root);
 }

@@ -1,4 +1,3 @@
-#include "server/api/openapi.h"
 
 #include <jansson.h>
 #include <omma/omma.h>
@@ -14,7 +13,6 @@
 #include "server/api/responses_request.h"
 #include "server/api/token_endpoints.h"
 #include "server/api/vector_answer.h"
-#include "server/api/vector_endpoints.h"
 #include "server/core/request_json.h"
 #include "server/http/endpoints.h"
 #include "server/http/routes.h"
@@ -288,7 +286,7 @@ static json_t *describe_operation(struct maker *maker, const struct ommai_route 
                         json_pack("[{s:s%, s:s, s:b, s:{s:s}}]", "name", brace + 1, strlen(brace) - 2, "in", "path", "required",
                                   1, "schema", "type", "string"));
   }
-  if (!route->needs_json) return operation;
+  if (!route->answer) return operation;
   json_t *body = json_pack("{s:s}", "type", "object");
   for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
     if (strcmp(samples[i].path, route->path) != 0) continue;

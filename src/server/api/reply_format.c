@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LOWEST_LOGPROB (-9999.0) /* stands for minus infinity, which JSON lacks; as vLLM */
 
@@ -30,10 +31,62 @@ void ommai_reply_state_free(struct ommai_reply_state *state) {
   ommai_text_free(&state->stop_string);
 }
 
-size_t ommai_reply_skip_blanks(const struct ommai_reply_head *head, const char *text, size_t size) {
+/* Where a text that opens an item begins: blanks before a call would be a text of their own. */
+static size_t skip_blanks(const struct ommai_reply_head *head, const char *text, size_t size) {
   size_t n = 0;
   while (head->has_tools && n < size && (text[n] == ' ' || text[n] == '\n' || text[n] == '\r' || text[n] == '\t')) n++;
   return n;
+}
+
+static void close_item(const struct ommai_item_format *format, struct ommai_text *out, const struct ommai_reply_head *head,
+                       bool cut_off) {
+  if (head->state->open != OMMAI_ITEM_NONE) format->close(out, head, cut_off);
+  head->state->open = OMMAI_ITEM_NONE;
+}
+
+/* In place of the one that was open. */
+static void open_item(const struct ommai_item_format *format, struct ommai_text *out, const struct ommai_reply_head *head,
+                      enum ommai_reply_item kind) {
+  struct ommai_reply_state *state = head->state;
+  close_item(format, out, head, false);
+  state->open = kind;
+  state->n_items++;
+  state->text.size = state->logprobs.size = 0;
+  if (out) format->open(out, head);
+}
+
+static void take_text(const struct ommai_item_format *format, struct ommai_text *out, const struct ommai_reply_head *head,
+                      enum ommai_reply_item kind, const char *text, size_t size, const struct ommai_text *logprobs) {
+  bool open = head->state->open == kind;
+  size_t skipped = open || kind != OMMAI_ITEM_TEXT ? 0 : skip_blanks(head, text, size);
+  if (size == skipped) return;
+  if (!open) open_item(format, out, head, kind);
+  format->grow(out, head, text + skipped, size - skipped, logprobs);
+}
+
+static void take_call(const struct ommai_item_format *format, struct ommai_text *out, const struct ommai_reply_head *head,
+                      const struct ommai_tool_call *call) {
+  size_t used = call->arguments_used;
+  if (!call->name_used) {
+    close_item(format, out, head, false); /* while its own call is the state's */
+    head->state->call = call;
+    head->state->has_calls = true;
+    open_item(format, out, head, OMMAI_ITEM_CALL);
+  }
+  if (call->arguments.size > used) {
+    format->grow(out, head, call->arguments.data + used, call->arguments.size - used, NULL);
+  }
+}
+
+void ommai_reply_take_items(const struct ommai_item_format *format, struct ommai_text *out, const struct ommai_reply_head *head,
+                            const struct ommai_reply_part *part) {
+  const struct ommai_text *logprobs = part->logprobs && part->logprobs->lists[0].size ? &part->logprobs->lists[0] : NULL;
+  take_text(format, out, head, OMMAI_ITEM_REASONING, part->reasoning, part->reasoning_size, NULL);
+  take_text(format, out, head, OMMAI_ITEM_TEXT, part->text, part->text_size, logprobs);
+  for (size_t i = 0; i < part->n_calls; i++) take_call(format, out, head, &part->calls[i]);
+  if (!part->finish_reason) return;
+  head->state->finish_reason = part->finish_reason;
+  close_item(format, out, head, strcmp(part->finish_reason, "length") == 0);
 }
 
 void ommai_reply_add_head(struct ommai_text *out, const struct ommai_reply_head *head, const char *object) {

@@ -106,8 +106,19 @@ struct ommai_reply_format {
 extern const struct ommai_reply_format ommai_chat_reply_format, ommai_completion_reply_format, ommai_responses_reply_format,
     ommai_messages_reply_format;
 
-/* Where a text that opens an item begins: blanks before a call would be a text of their own. */
-size_t ommai_reply_skip_blanks(const struct ommai_reply_head *head, const char *text, size_t size);
+/* How a format writes the items of an answer. `out` NULL: no events are written. */
+struct ommai_item_format {
+  /* head->state->open has just begun; more of it; it is over, `cut_off` by the limit of tokens. */
+  void (*open)(struct ommai_text *out, const struct ommai_reply_head *head);
+  void (*grow)(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size,
+               const struct ommai_text *logprobs);
+  void (*close)(struct ommai_text *out, const struct ommai_reply_head *head, bool cut_off);
+};
+
+/* Adds a part of the answer to its items, and keeps in head->state what the next one goes on
+ * from. */
+void ommai_reply_take_items(const struct ommai_item_format *format, struct ommai_text *out, const struct ommai_reply_head *head,
+                            const struct ommai_reply_part *part);
 
 /* As ommai_reply_format.add_logprob: the objects of a chat, in the first list. */
 void ommai_reply_add_chat_logprob(struct ommai_logprobs *logprobs, const struct omma_model *model,

@@ -77,18 +77,13 @@ static void begin_item_event(struct ommai_text *out, const struct ommai_reply_he
   if (!is_open(head, OMMAI_ITEM_CALL)) ommai_put_integer(out, "content_index", 0);
 }
 
-/* `out` NULL: no events are written. So with the following. */
-static void open_item(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind) {
-  struct ommai_reply_state *state = head->state;
-  state->open = kind;
-  state->n_items++;
-  state->text.size = state->logprobs.size = 0;
-  if (!out) return;
+static void open_item(struct ommai_text *out, const struct ommai_reply_head *head) {
+  const struct ommai_reply_state *state = head->state;
   begin_event(out, head, "response.output_item.added");
   ommai_put_integer(out, "output_index", state->n_items - 1);
   add_item(out, head, "item", "in_progress", false);
   end_event(out);
-  if (kind == OMMAI_ITEM_CALL) return;
+  if (is_open(head, OMMAI_ITEM_CALL)) return;
   begin_item_event(out, head, "response.content_part.added");
   add_part(out, head, "part", false);
   end_event(out);
@@ -122,16 +117,12 @@ static void add_end_events(struct ommai_text *out, const struct ommai_reply_head
   end_event(out);
 }
 
-/* Closes the open item, if there is one. */
-static void close_item(struct ommai_text *out, const struct ommai_reply_head *head, const char *status) {
-  struct ommai_reply_state *state = head->state;
-  if (is_open(head, OMMAI_ITEM_NONE)) return;
+static void close_item(struct ommai_text *out, const struct ommai_reply_head *head, bool cut_off) {
+  const char *status = cut_off ? "incomplete" : "completed";
   if (out) add_end_events(out, head, status);
-  add_item(&state->items, head, NULL, status, true);
-  state->open = OMMAI_ITEM_NONE;
+  add_item(&head->state->items, head, NULL, status, true);
 }
 
-/* More of the open item. */
 static void grow(struct ommai_text *out, const struct ommai_reply_head *head, const char *text, size_t size,
                  const struct ommai_text *logprobs) {
   static const char *const types[] = {[OMMAI_ITEM_REASONING] = "response.reasoning_text.delta",
@@ -147,40 +138,10 @@ static void grow(struct ommai_text *out, const struct ommai_reply_head *head, co
   end_event(out);
 }
 
-static void add_text(struct ommai_text *out, const struct ommai_reply_head *head, enum ommai_reply_item kind, const char *text,
-                     size_t size, const struct ommai_text *logprobs) {
-  size_t skipped = is_open(head, kind) || kind != OMMAI_ITEM_TEXT ? 0 : ommai_reply_skip_blanks(head, text, size);
-  if (size == skipped) return;
-  if (!is_open(head, kind)) {
-    close_item(out, head, "completed");
-    open_item(out, head, kind);
-  }
-  grow(out, head, text + skipped, size - skipped, logprobs);
-}
-
-static void add_calls(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
-  for (size_t i = 0; i < part->n_calls; i++) {
-    const struct ommai_tool_call *call = &part->calls[i];
-    size_t used = call->arguments_used;
-    if (!call->name_used) {
-      close_item(out, head, "completed");
-      head->state->call = call;
-      head->state->has_calls = true;
-      open_item(out, head, OMMAI_ITEM_CALL);
-    }
-    if (call->arguments.size > used) grow(out, head, call->arguments.data + used, call->arguments.size - used, NULL);
-  }
-}
-
 static void take_part(struct ommai_text *out, const struct ommai_reply_head *head, const struct ommai_reply_part *part) {
-  const struct ommai_text *logprobs = part->logprobs && part->logprobs->lists[0].size ? &part->logprobs->lists[0] : NULL;
-  add_text(out, head, OMMAI_ITEM_REASONING, part->reasoning, part->reasoning_size, NULL);
-  add_text(out, head, OMMAI_ITEM_TEXT, part->text, part->text_size, logprobs);
-  add_calls(out, head, part);
-  if (!part->finish_reason) return;
-  head->state->finish_reason = part->finish_reason;
-  close_item(out, head, strcmp(part->finish_reason, "length") == 0 ? "incomplete" : "completed");
-  if (out) out->failed |= head->state->items.failed;
+  static const struct ommai_item_format items = {open_item, grow, close_item};
+  ommai_reply_take_items(&items, out, head, part);
+  if (out && part->finish_reason) out->failed |= head->state->items.failed;
 }
 
 /* ---- the response ---- */

@@ -8,7 +8,6 @@
 #include "server/http/http_call.h"
 #include "server/http/routes.h"
 #include "server/metrics/metrics_text.h"
-#include "server/metrics/process_metrics.h"
 #include "server/publish/kv_publisher.h"
 #include "server/publish/trace_exporter.h"
 #include "server/state/server_state.h"

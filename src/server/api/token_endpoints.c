@@ -132,39 +132,27 @@ end:
   return done;
 }
 
-/* Takes root, which may be NULL with *error filled, over. */
+/* Takes root over. */
 static void reply(struct ommai_http_call *call, json_t *root,
                   bool (*work)(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
-                               struct ommai_api_error *error),
-                  struct ommai_api_error *error) {
+                               struct ommai_api_error *error)) {
   struct ommai_text out;
+  struct ommai_api_error error;
   ommai_text_init(&out, call->allocator);
-  if (root && work(call->config, root, &out, error)) {
+  if (work(call->config, root, &out, &error)) {
     ommai_http_call_reply(call, 200, "application/json", &out);
   } else {
-    ommai_http_call_fail(call, error);
+    ommai_http_call_fail(call, &error);
   }
   ommai_text_free(&out);
 }
 
-static json_t *parse(struct ommai_http_call *call, struct ommai_api_error *error) {
-  json_t *root = ommai_request_parse(call->body.data, call->body.size, error);
-  ommai_text_free(&call->body);
-  return root;
-}
-
-void ommai_endpoint_tokenize(struct ommai_http_call *call) {
-  struct ommai_api_error error;
-  json_t *root = parse(call, &error);
-  if (root && ommai_field_get(root, "messages")) {
+void ommai_endpoint_tokenize(struct ommai_http_call *call, json_t *root) {
+  if (ommai_field_get(root, "messages")) {
     ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
   } else {
-    reply(call, root, ommai_tokenize, &error);
+    reply(call, root, ommai_tokenize);
   }
 }
 
-void ommai_endpoint_detokenize(struct ommai_http_call *call) {
-  struct ommai_api_error error;
-  json_t *root = parse(call, &error);
-  reply(call, root, ommai_detokenize, &error);
-}
+void ommai_endpoint_detokenize(struct ommai_http_call *call, json_t *root) { reply(call, root, ommai_detokenize); }

@@ -1,4 +1,7 @@
-/* A pump, which a worker runs, prepares inputs and submits them until enough of them are with the
+/* POST /v1/embeddings, /v2/embed, /pooling, /score and /rerank. Inputs go to the engine some at a
+ * time, so that those of one request are computed together and never all of them wait in memory.
+ *
+ * A pump, which a worker runs, prepares inputs and submits them until enough of them are with the
  * engine; then it rests until half of these are done. The engine's thread copies results and wakes
  * it. At most one of pump and end is queued or runs; whoever sees that nothing is left queues or
  * runs the end. */
@@ -16,6 +19,8 @@
 #include "server/api/vector_prepare.h"
 #include "server/api/vector_reply.h"
 #include "server/http/access.h"
+#include "server/http/endpoints.h"
+#include "server/http/routes.h"
 #include "server/state/server_state.h"
 
 /* Inputs of a request that are with the engine: fewer where they have images, whose pixels take
@@ -38,7 +43,7 @@ struct vector_answer {
   struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   json_t *root;
-  size_t body_bytes; /* of the server's budget for bodies: the JSON is as large */
+  size_t body_bytes; /* ommai_http_call_keep */
   const struct ommai_vector_rules *rules;
   struct ommai_vector_fields fields;
   struct ommai_vector_inputs inputs;
@@ -66,8 +71,7 @@ static void free_answer(struct vector_answer *answer) {
   ommai_vector_inputs_free(&answer->inputs);
   json_decref(answer->root);
   pthread_mutex_destroy(&answer->lock);
-  atomic_fetch_sub(&answer->call->server->body_bytes, answer->body_bytes);
-  ommai_http_call_release(answer->call);
+  ommai_http_call_let_go(answer->call, answer->body_bytes);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }
 
@@ -354,7 +358,7 @@ static bool read_request(struct vector_answer *answer, struct ommai_api_error *e
          make_places(answer, error);
 }
 
-void ommai_vector_answer_begin(struct ommai_http_call *call, json_t *root, const struct ommai_vector_rules *rules) {
+void ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root) {
   struct ommai_api_error error;
   struct vector_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
   if (!answer) {
@@ -363,13 +367,11 @@ void ommai_vector_answer_begin(struct ommai_http_call *call, json_t *root, const
     ommai_http_call_fail(call, &error);
     return;
   }
-  ommai_http_call_retain(call);
   answer->call = call;
   answer->allocator = answer->inputs.allocator = call->allocator;
   answer->root = root;
-  answer->body_bytes = call->body_reserved;
-  answer->rules = rules;
-  call->body_reserved = 0;
+  answer->body_bytes = ommai_http_call_keep(call);
+  answer->rules = ommai_vector_rules_of(call->route->path);
   pthread_mutex_init(&answer->lock, NULL);
   if (!read_request(answer, &error)) {
     ommai_http_call_fail(call, &error);

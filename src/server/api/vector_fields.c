@@ -9,6 +9,22 @@
 #include "server/core/request_json.h"
 #include "server/state/server_state.h"
 
+const struct ommai_vector_rules *ommai_vector_rules_of(const char *path) {
+  static const struct ommai_vector_rules embedding = {.id_prefix = "embd-"}, cohere = {.is_cohere = true, .id_prefix = "embd-"},
+                                         pooling = {.is_pooling = true, .id_prefix = "pooling-"},
+                                         scoring = {.is_scoring = true, .id_prefix = "score-"},
+                                         reranking = {.is_scoring = true, .is_reranking = true, .id_prefix = "score-"};
+  static const struct {
+    const char *path;
+    const struct ommai_vector_rules *rules;
+  } list[] = {{"/v2/embed", &cohere},  {"/v1/embeddings", &embedding}, {"/pooling", &pooling},     {"/score", &scoring},
+              {"/v1/score", &scoring}, {"/rerank", &reranking},        {"/v1/rerank", &reranking}, {"/v2/rerank", &reranking}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    if (strcmp(list[i].path, path) == 0) return list[i].rules;
+  }
+  return NULL;
+}
+
 /* One of a list of words that ends in NULL, by its place. */
 static bool read_word(const json_t *root, const char *key, const char *const *words, int *place,
                       struct ommai_api_error *error) {

@@ -36,6 +36,9 @@ struct ommai_vector_rules {
   const char *id_prefix;
 };
 
+/* Of a path; NULL where it is none of theirs. */
+const struct ommai_vector_rules *ommai_vector_rules_of(const char *path);
+
 /* Reads and checks all of them but the inputs. False with *error filled. */
 bool ommai_vector_fields_read(struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
                               struct ommai_vector_fields *fields, struct ommai_api_error *error);

@@ -30,7 +30,7 @@ static enum MHD_Result look_at(void *context, enum MHD_ValueKind kind, const cha
 void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection *mhd) {
   struct ommai_call_trace *trace = &call->trace;
   struct header header = {0};
-  if (!call->server->tracer || !call->route || !call->route->needs_json) return;
+  if (!call->server->tracer || !call->route || !call->route->answer) return;
   trace->route = call->route->path;
   MHD_get_connection_values(mhd, MHD_HEADER_KIND, look_at, &header);
   if (header.n == 1 && header.value && ommai_trace_context_parse(header.value, &trace->context)) {

@@ -107,6 +107,18 @@ void ommai_http_call_release(struct ommai_http_call *call) {
   count_calls(server, -1);
 }
 
+size_t ommai_http_call_keep(struct ommai_http_call *call) {
+  size_t body_bytes = call->body_reserved;
+  call->body_reserved = 0;
+  ommai_http_call_retain(call);
+  return body_bytes;
+}
+
+void ommai_http_call_let_go(struct ommai_http_call *call, size_t body_bytes) {
+  atomic_fetch_sub(&call->server->body_bytes, body_bytes);
+  ommai_http_call_release(call);
+}
+
 void ommai_http_call_begin_work(struct ommai_http_call *call) {
   ommai_sleep_work_begins(&call->server->sleep);
   pthread_mutex_lock(&call->lock);

@@ -129,6 +129,11 @@ bool ommai_http_call_hold(struct ommai_http_call *call, size_t size);
  * content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
 
+/* For a job that goes on with it: it stays, with its body's share of the server's budget for
+ * bodies, which is returned, until it is let go. The JSON is as large as the body. */
+size_t ommai_http_call_keep(struct ommai_http_call *call);
+void ommai_http_call_let_go(struct ommai_http_call *call, size_t body_bytes);
+
 /* From now on it is worked on, until it has ended or its client is gone. */
 void ommai_http_call_begin_work(struct ommai_http_call *call);
 bool ommai_http_call_is_working(struct ommai_http_call *call);

@@ -125,10 +125,10 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
     return ommai_api_fail(error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
                           server->config.max_body_bytes);
   }
-  if (call->route->needs_json && !is_json_type(header(mhd, MHD_HTTP_HEADER_CONTENT_TYPE))) {
+  if (call->route->answer && !is_json_type(header(mhd, MHD_HTTP_HEADER_CONTENT_TYPE))) {
     return ommai_api_fail_body(error, "body", "Content-Type must be application/json.");
   }
-  return !call->route->needs_json || !atomic_load(&server->sleep.refuses) || ommai_api_refuse(error, OMMAI_REFUSAL_ASLEEP);
+  return !call->route->answer || !atomic_load(&server->sleep.refuses) || ommai_api_refuse(error, OMMAI_REFUSAL_ASLEEP);
 }
 
 /* A refusal can go out at once where nothing more shall be read, where the body would be too long
@@ -197,7 +197,7 @@ static struct MHD_Response *make_reply_response(struct ommai_http_call *call) {
   ommai_text_free(body);
   if (has_body) add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, call->reply.content_type);
   if (call->reply.status == 401) add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-  if (call->reply.status == 503 && call->route && call->route->needs_json) {
+  if (call->reply.status == 503 && call->route && call->route->answer) {
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
   }
   if (call->reply.allow) add_header(response, MHD_HTTP_HEADER_ALLOW, call->reply.allow);
@@ -243,7 +243,7 @@ static void dispatch(struct ommai_http_call *call) {
   atomic_store(&call->body_complete, true);
   ommai_connection_body(server, call->connection);
   if (ommai_http_call_has_reply(call)) return;
-  if (!call->route->needs_json) {
+  if (!call->route->answer) {
     call->route->handle(call);
     return;
   }
@@ -281,7 +281,7 @@ static void dispatch(struct ommai_http_call *call) {
 static enum MHD_Result receive(struct ommai_http_call *call, const char *data, size_t size) {
   struct ommai_server *server = call->server;
   struct ommai_api_error error;
-  if (call->route && call->route->needs_json && !ommai_http_call_has_reply(call)) {
+  if (call->route && call->route->answer && !ommai_http_call_has_reply(call)) {
     if (size > server->config.max_body_bytes - call->body.size) {
       ommai_api_fail(&error, 413, NULL, "The request body is larger than this server's limit of %zu bytes.",
                      server->config.max_body_bytes);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "server/core/request_json.h"
 #include "server/http/endpoints.h"
 #include "server/metrics/http_metrics.h"
 #include "server/state/server_config.h"
@@ -11,36 +12,36 @@
 #define DOCS "/docs"
 
 static const struct ommai_route routes[] = {
-    {"/v1/chat/completions", OMMAI_METHOD_POST, true, ommai_endpoint_chat},
-    {"/v1/completions", OMMAI_METHOD_POST, true, ommai_endpoint_completions},
-    {"/v1/responses", OMMAI_METHOD_POST, true, ommai_endpoint_responses},
-    {"/v1/messages", OMMAI_METHOD_POST, true, ommai_endpoint_messages},
-    {"/v1/ocr", OMMAI_METHOD_POST, true, ommai_endpoint_ocr},
-    {"/v1/encodings/{key}", OMMAI_METHOD_GET, false, ommai_endpoint_encoding},
-    {"/v1/messages/count_tokens", OMMAI_METHOD_POST, true, ommai_endpoint_count_tokens},
-    {"/v1/embeddings", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/v2/embed", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/pooling", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/score", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/v1/score", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/rerank", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/v1/rerank", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/v2/rerank", OMMAI_METHOD_POST, true, ommai_endpoint_vectors},
-    {"/v1/models", OMMAI_METHOD_GET, false, ommai_endpoint_models},
-    {"/v1/models/{model}", OMMAI_METHOD_GET, false, ommai_endpoint_model},
-    {"/tokenize", OMMAI_METHOD_POST, true, ommai_endpoint_tokenize},
-    {"/detokenize", OMMAI_METHOD_POST, true, ommai_endpoint_detokenize},
-    {"/health", OMMAI_METHOD_GET, false, ommai_endpoint_health},
-    {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, false, ommai_endpoint_health},
-    {"/version", OMMAI_METHOD_GET, false, ommai_endpoint_version},
-    {"/load", OMMAI_METHOD_GET, false, ommai_endpoint_load},
-    {"/sleep", OMMAI_METHOD_POST, false, ommai_endpoint_sleep},
-    {"/wake_up", OMMAI_METHOD_POST, false, ommai_endpoint_wake_up},
-    {"/is_sleeping", OMMAI_METHOD_GET, false, ommai_endpoint_is_sleeping},
-    {"/metrics", OMMAI_METHOD_GET, false, ommai_endpoint_metrics},
-    {DESCRIPTION, OMMAI_METHOD_GET, false, ommai_endpoint_openapi},
-    {DOCS, OMMAI_METHOD_GET, false, ommai_endpoint_docs},
-    {PAGE, OMMAI_METHOD_GET, false, ommai_endpoint_page},
+    {"/v1/chat/completions", OMMAI_METHOD_POST, .answer = ommai_endpoint_chat},
+    {"/v1/completions", OMMAI_METHOD_POST, .answer = ommai_endpoint_completions},
+    {"/v1/responses", OMMAI_METHOD_POST, .answer = ommai_endpoint_responses},
+    {"/v1/messages", OMMAI_METHOD_POST, .answer = ommai_endpoint_messages},
+    {"/v1/ocr", OMMAI_METHOD_POST, .answer = ommai_endpoint_ocr},
+    {"/v1/encodings/{key}", OMMAI_METHOD_GET, .handle = ommai_endpoint_encoding},
+    {"/v1/messages/count_tokens", OMMAI_METHOD_POST, .answer = ommai_endpoint_count_tokens},
+    {"/v1/embeddings", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/v2/embed", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/pooling", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/score", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/v1/score", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/rerank", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/v1/rerank", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/v2/rerank", OMMAI_METHOD_POST, .answer = ommai_endpoint_vectors},
+    {"/v1/models", OMMAI_METHOD_GET, .handle = ommai_endpoint_models},
+    {"/v1/models/{model}", OMMAI_METHOD_GET, .handle = ommai_endpoint_model},
+    {"/tokenize", OMMAI_METHOD_POST, .answer = ommai_endpoint_tokenize},
+    {"/detokenize", OMMAI_METHOD_POST, .answer = ommai_endpoint_detokenize},
+    {"/health", OMMAI_METHOD_GET, .handle = ommai_endpoint_health},
+    {"/ping", OMMAI_METHOD_GET | OMMAI_METHOD_POST, .handle = ommai_endpoint_health},
+    {"/version", OMMAI_METHOD_GET, .handle = ommai_endpoint_version},
+    {"/load", OMMAI_METHOD_GET, .handle = ommai_endpoint_load},
+    {"/sleep", OMMAI_METHOD_POST, .handle = ommai_endpoint_sleep},
+    {"/wake_up", OMMAI_METHOD_POST, .handle = ommai_endpoint_wake_up},
+    {"/is_sleeping", OMMAI_METHOD_GET, .handle = ommai_endpoint_is_sleeping},
+    {"/metrics", OMMAI_METHOD_GET, .handle = ommai_endpoint_metrics},
+    {DESCRIPTION, OMMAI_METHOD_GET, .handle = ommai_endpoint_openapi},
+    {DOCS, OMMAI_METHOD_GET, .handle = ommai_endpoint_docs},
+    {PAGE, OMMAI_METHOD_GET, .handle = ommai_endpoint_page},
 };
 _Static_assert(OMMAI_N_ROUTES < OMMAI_HTTP_HANDLERS, "each route is counted apart");
 _Static_assert(sizeof routes / sizeof routes[0] == OMMAI_N_ROUTES, "OMMAI_N_ROUTES counts the table");
@@ -57,9 +58,9 @@ const struct ommai_route *ommai_route_find(const char *path, const char **rest) 
 
 /* Whether its answers are text that the model writes. */
 static bool generates(const struct ommai_route *route) {
-  return route->handle == ommai_endpoint_chat || route->handle == ommai_endpoint_completions ||
-         route->handle == ommai_endpoint_responses || route->handle == ommai_endpoint_messages ||
-         route->handle == ommai_endpoint_ocr;
+  return route->answer == ommai_endpoint_chat || route->answer == ommai_endpoint_completions ||
+         route->answer == ommai_endpoint_responses || route->answer == ommai_endpoint_messages ||
+         route->answer == ommai_endpoint_ocr;
 }
 
 /* Whether the model is one for this route. What vectors and scores need, their handler checks. */
@@ -67,7 +68,7 @@ static bool check_model(const struct omma_model_info *info, const struct ommai_r
   bool gives_vectors = info->task == OMMA_TASK_EMBED;
   if (info->encoder_only) {
     /* images of chats can also be encoded alone */
-    bool refused = route->handle == ommai_endpoint_vectors || (generates(route) && route->handle != ommai_endpoint_chat);
+    bool refused = route->answer == ommai_endpoint_vectors || (generates(route) && route->answer != ommai_endpoint_chat);
     return !refused || ommai_api_fail(error, 400, NULL,
                                       "This server only encodes images (--mm-encoder-only) and generates no text: send "
                                       "them to /v1/chat/completions.");
@@ -81,13 +82,25 @@ static bool check_model(const struct omma_model_info *info, const struct ommai_r
                                                  : "/v1/score or /v1/rerank");
 }
 
+/* The text of the body is freed by the time that the route has its JSON. */
+static void answer(struct ommai_http_call *call) {
+  struct ommai_api_error error;
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
+  ommai_text_free(&call->body);
+  if (root) {
+    call->route->answer(call, root);
+  } else {
+    ommai_http_call_fail(call, &error);
+  }
+}
+
 void ommai_route_run(struct ommai_job *job) {
   struct ommai_http_call *call = (struct ommai_http_call *)job;
   struct ommai_api_error error;
   if (!check_model(&call->config->info, call->route, &error)) {
     ommai_http_call_fail(call, &error);
   } else if (!ommai_http_call_is_gone(call)) {
-    call->route->handle(call);
+    answer(call);
   }
   ommai_http_call_release_body(call);
   ommai_http_call_release(call);

@@ -1,6 +1,7 @@
 /* Which path is served by what. */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "server/http/http_call.h"
@@ -13,10 +14,10 @@
 struct ommai_route {
   const char *path; /* up to a "{" where anything follows: "/v1/models/{model}" */
   unsigned methods;
-  /* a body of type application/json; handled by a worker. Others are handled on the IO thread, at
-   * once */
-  bool needs_json;
+  /* One of them. On the IO thread, at once: */
   void (*handle)(struct ommai_http_call *call);
+  /* On a worker, for bodies of type application/json: takes `root`, what is in it, over. */
+  void (*answer)(struct ommai_http_call *call, json_t *root);
 };
 
 /* The route of a path, NULL where there is none. *rest is what of the path stands for the route's

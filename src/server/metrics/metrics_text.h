@@ -21,3 +21,7 @@ struct ommai_metrics_sources {
 
 /* Writes everything. */
 void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);
+
+/* Writes what prometheus_client exports of a process (process_resident_memory_bytes and its like),
+ * as far as it can be read from /proc. Thread-safe. */
+void ommai_process_metrics_write(struct ommai_text *out);

@@ -1,4 +1,4 @@
-#include "server/metrics/process_metrics.h"
+#include "server/metrics/metrics_text.h"
 
 #include <dirent.h>
 #include <stdint.h>

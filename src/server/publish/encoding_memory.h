@@ -3,9 +3,16 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/text_buffer.h"
+
+#define OMMAI_ENCODING_KEY_SIZE 129 /* with its NUL */
+
+/* True for 1 to 128 ASCII letters, digits, "-", "_" and ".", the first of them a letter or
+ * digit. */
+bool ommai_encoding_key_valid(const char *key);
 
 struct ommai_kept_encoding;
 
