@@ -41,8 +41,6 @@ struct ommai_http_request {
   const char *const *headers; /* "Name: value", ends in NULL; may be NULL */
   const char *request_id;     /* for the header X-Request-Id, or NULL */
   double timeout_seconds;     /* of this request; 0: the client's */
-  /* of ommai_http_fetch: the reply takes OMMAI_FETCH_SLOW_SECONDS; may be NULL */
-  void (*on_slow)(const char *url);
   bool (*on_data)(void *context, int status, const char *bytes, size_t size);
   void (*on_end)(void *context, const struct ommai_http_end *end);
   void *context;
@@ -55,14 +53,3 @@ enum omma_status ommai_http_wait(struct ommai_http *http, double until, int wake
 
 /* Ends all requests that run: on_end gets `why` as the failure. */
 void ommai_http_cancel(struct ommai_http *http, const char *why);
-
-#define OMMAI_FETCH_SECONDS 10
-#define OMMAI_FETCH_SLOW_SECONDS 1
-
-/* One question besides the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most.
- * *status is HTTP's (0: no reply, and then `body` is the reason); *body is the reply (at most 64
- * MiB), *size bytes and a NUL in the allocator's memory, released with ommai_release(allocator,
- * *body, *size + 1, 1). */
-enum omma_status ommai_http_fetch(struct ommai_http *http, const struct ommai_http_request *request,
-                                  const struct omma_allocator *allocator, int *status, char **body, size_t *size,
-                                  struct omma_error *error);
