@@ -19,6 +19,10 @@ class RequestError(Exception):
         self.status = status
         self.param = param
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is raised in another process of a pool."""
+        return type(self), (str(self), self.status, self.param)
+
 
 class BadRequest(RequestError, ValueError):
     """What was asked for is wrong (status 400 to 499); the message names the field."""

@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ._answers import Answer, Piece, Ranked, answer_of, error_of, parse_answer, piece_of
+from ._answers import Answer, Piece, Ranked, RequestError, answer_of, error_of, parse_answer, piece_of
 from ._bodies import (
     EMBEDDINGS,
     POOLING,
@@ -225,13 +225,19 @@ _Maker = Callable[[], tuple[Body, Callable[[Any], Any]]]
 
 
 class _Batch:
-    """Many requests, of which up to MAX_PARALLEL are under way. keep_errors: an exception is the
-    result of its request."""
+    """Many requests, of which up to MAX_PARALLEL are under way. place: how a request is called in
+    errors, by its number. keep_errors: an exception is the result of its request."""
 
     def __init__(
-        self, runtime: Runtime, makers: Iterator[_Maker], total: int | None, use_tqdm: bool, keep_errors: bool = False
+        self,
+        runtime: Runtime,
+        makers: Iterator[_Maker],
+        place: Callable[[int], str],
+        total: int | None,
+        use_tqdm: bool,
+        keep_errors: bool = False,
     ) -> None:
-        self._runtime, self._makers, self._keep_errors = runtime, enumerate(makers), keep_errors
+        self._runtime, self._makers, self._place, self._keep_errors = runtime, enumerate(makers), place, keep_errors
         self.bell = Bell()
         self._running: dict[int, tuple[_Reply, Callable[[Any], Any]]] = {}
         self.results: dict[int, Any] = {}
@@ -256,6 +262,8 @@ class _Batch:
 
     def _fail(self, index: int, error: Exception) -> None:
         if not self._keep_errors or self._runtime.closed:
+            if isinstance(error, (RequestError, TypeError, ValueError)) and len(error.args) == 1:
+                error.args = (f"{self._place(index)}: {error}",)
             raise error
         self._keep(index, error)
 
@@ -599,12 +607,14 @@ class Model:
         self, query: Item, documents: Iterable[Item], *, top_n: int | None = None, instruction: str | None = None
     ) -> list[Ranked]:
         """The documents by their scores, the best first, and equal ones in their order."""
+        _check_top_n(top_n)
         return _ranked(self.score(query, documents, instruction=instruction), top_n)
 
     async def arerank(
         self, query: Item, documents: Iterable[Item], *, top_n: int | None = None, instruction: str | None = None
     ) -> list[Ranked]:
         """`rerank` for asyncio."""
+        _check_top_n(top_n)
         return _ranked(await self.ascore(query, documents, instruction=instruction), top_n)
 
     # ---- anything else of the server ----
@@ -706,14 +716,14 @@ class Model:
 
         listed = several("requests", requests, "; a single one is for chat")
         makers = (functools.partial(make, request) for request in listed)
-        return _Batch(self._runtime, makers, _length(requests), use_tqdm, keep_errors)
+        return _Batch(self._runtime, makers, "requests[{}]".format, _length(requests), use_tqdm, keep_errors)
 
     def _embeddings(self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool) -> _Batch:
         def make(item: Item) -> tuple[Body, Callable[[Any], Any]]:
             return self._embed_body(item, instruction, dimensions), self._vector_of
 
         makers = (functools.partial(make, item) for item in several("inputs", inputs, ""))
-        return _Batch(self._runtime, makers, _length(inputs), use_tqdm)
+        return _Batch(self._runtime, makers, "inputs[{}]".format, _length(inputs), use_tqdm)
 
     def _scores(self, query: Item, documents: Iterable[Item], instruction: str | None, use_tqdm: bool) -> _Batch:
         def make(group: list[Item]) -> tuple[Body, Callable[[Any], Any]]:
@@ -722,7 +732,8 @@ class Model:
         together = 1 if self._task == _TASKS["score"] else _SCORED_TOGETHER
         makers = (functools.partial(make, group) for group in _groups(several("documents", documents, ""), together))
         total = _length(documents)
-        return _Batch(self._runtime, makers, None if total is None else -(-total // together), use_tqdm)
+        n_groups = None if total is None else -(-total // together)
+        return _Batch(self._runtime, makers, lambda group: f"documents[{group * together}:]", n_groups, use_tqdm)
 
     def _embed_body(self, item: Item, instruction: str | None, dimensions: int | None) -> Body:
         return embed_body(item, instruction, dimensions, POOLING if self.token_width else EMBEDDINGS)
@@ -764,6 +775,12 @@ def _parse(reply: dict[str, Any], wanted: Any) -> Answer[Any]:
 
 def _length(values: Iterable[Any]) -> int | None:
     return len(values) if isinstance(values, Sequence) else None
+
+
+def _check_top_n(top_n: int | None) -> None:
+    """Below 0 it would count from the end."""
+    if top_n is not None and top_n < 0:
+        raise ValueError(f"top_n: expected at least 0, found {top_n}")
 
 
 def _ranked(scores: np.ndarray[Any, np.dtype[np.float64]], top_n: int | None) -> list[Ranked]:

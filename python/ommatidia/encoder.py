@@ -19,6 +19,10 @@ from ._bodies import is_item
 from ._model import Model, Vectors, max_sim
 
 
+def _check_device(device: str | None) -> None:
+    if device not in (None, "cpu"):
+        raise ValueError(f"device: expected cpu, found {device!r}")
+
 
 class Encoder:
     """model: a Model, or what Model opens. prompts: instructions by name, such as {"query":
@@ -31,8 +35,10 @@ class Encoder:
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
         truncate_dim: int | None = None,
+        device: str | None = None,
         **options: Any,
     ) -> None:
+        _check_device(device)
         self._owned = not isinstance(model, Model)
         self.model = model if isinstance(model, Model) else Model(model, **options)
         self.prompts = dict(prompts or {})
@@ -59,6 +65,7 @@ class Encoder:
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
+        device: str | None = None,
     ) -> Any:
         """float32 [n, width] of texts and images, [width] of a single one, or tensors of torch.
         Where each token has a vector: a list of [n_tokens, width].
@@ -66,7 +73,8 @@ class Encoder:
         prompt: the instruction. normalize_embeddings: as they are anyway; without it too, since the
         models were trained for vectors of length 1. batch_size has no effect: up to 128 inputs are
         under way whatever it is, and results do not depend on it. output_value:
-        "token_embeddings" asks for a model with a vector for each token."""
+        "token_embeddings" asks for a model with a vector for each token. device: "cpu" or None."""
+        _check_device(device)
         if output_value not in ("sentence_embedding", "token_embeddings"):
             raise ValueError(f"output_value: expected sentence_embedding or token_embeddings, found {output_value!r}")
         if output_value == "token_embeddings" and not self.model.token_width:

@@ -10,7 +10,8 @@ import warnings
 
 import numpy as np
 import pytest
-from ommatidia import Model, Tower, _runtime
+from ommatidia import BadRequest, Model, Tower, _runtime
+from ommatidia.encoder import Encoder
 from served import DEMO, Served, answers
 
 if not _runtime.LIBRARY_PATH.exists():
@@ -107,6 +108,33 @@ def test_a_model_is_not_copied(demo):
             away(demo)
     answer = demo.chat("a", max_tokens=1)
     assert pickle.loads(pickle.dumps(answer)) == answer
+
+
+def test_an_error_says_which_of_many(demo, tmp_path):
+    (bad := tmp_path / "bad.png").write_bytes(b"no image")
+    for ask, place in (
+        (lambda: demo.embed([CROSS, "a", bad]), r"inputs\[2\]: input\[0\]"),
+        (lambda: demo.score("a", [CROSS] * 17 + [bad]), r"documents\[16:\]: documents\[1\]"),
+        (lambda: demo.batch(["a", {"prompt": "a", "image": bad}]), r"requests\[1\]: messages\[0\]"),
+        (lambda: asyncio.run(demo.abatch(["a", {"prompt": "a", "image": bad}])), r"requests\[1\]: messages\[0\]"),
+    ):
+        with pytest.raises(BadRequest, match=f"^{place}.*cannot identify image") as raised:
+            ask()
+        again = pickle.loads(pickle.dumps(raised.value))
+        assert type(again) is BadRequest
+        assert (str(again), again.status, again.param) == (str(raised.value), raised.value.status, raised.value.param)
+    with pytest.raises(ValueError, match="^inputs\\[1\\]: expected text, image, images or video, found 'photo'$"):
+        demo.embed(["a", {"photo": CROSS}])
+    with pytest.raises(ValueError, match="^top_n: expected at least 0, found -1$"):
+        demo.rerank("a", ["b"], top_n=-1)
+
+
+def test_an_encoder_is_on_the_cpu(demo):
+    with Encoder(demo, device="cpu") as encoder:
+        assert encoder.encode("a", device="cpu").tobytes() == demo.embed("a").tobytes()
+        for ask in (lambda: Encoder(demo, device="cuda"), lambda: encoder.encode("a", device="cuda")):
+            with pytest.raises(ValueError, match="^device: expected cpu, found 'cuda'$"):
+                ask()
 
 
 # ---- several answers ----
