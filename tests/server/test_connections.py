@@ -115,6 +115,21 @@ def test_half_close_after_a_short_request_gets_its_reply(server):
             assert read_all(connection).startswith(b"HTTP/1.1 200 ")
 
 
+def test_half_close_before_long_replies_leaves_time_to_read_them(start):
+    """A second, although the server looks every 10 ms for connections to close. A busy machine may
+    need several attempts."""
+    server, n = start(keep_alive_ms=20), 120
+
+    def all_came():
+        with server.connect() as connection:
+            connection.sendall(n * b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.shutdown(socket.SHUT_WR)
+            time.sleep(0.1)
+            return read_all(connection).count(b"HTTP/1.1 200 ") == n
+
+    wait_for(all_came, "all replies")
+
+
 def test_half_bodies_give_their_budget_back(start):
     server = start(max_body_bytes=1000000, max_total_body_bytes=1100000)
     head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n".encode()

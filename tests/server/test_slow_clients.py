@@ -179,6 +179,18 @@ def test_who_has_just_come_is_not_the_slowest(start):
             connection.close()
 
 
+def test_the_slowest_is_sought_among_the_newest(start):
+    """However many there are, so that it takes no longer: among the 512 that were opened last. One
+    connection more than here is one for which the slowest is closed."""
+    server = start(max_connections=600, max_connections_per_address=1000)
+    before = entries(server, "fd")
+    with server.connect() as oldest, Crowd(server, 600 + 16 - 1) as others:
+        wait_for(lambda: entries(server, "fd") >= before + 600 + 16, "connections")
+        others.connections += [server.connect() for _ in range(5)]
+        wait_for(lambda: sum(not is_open(connection) for connection in others.connections) == 5, "ends of five connections")
+        assert is_open(oldest)
+
+
 def test_one_address_has_its_share(start):
     server = start(max_connections=100, max_connections_per_address=5)
     with Crowd(server, 90, HALF_HEAD, "127.0.0.3") as crowd:

@@ -171,7 +171,8 @@ static void on_finish(void *context, const struct omma_result *result) {
   count(answer->call, result);
   pthread_mutex_lock(&answer->lock);
   answer->results[place - answer->places].n_tokens = result->n_prompt_tokens;
-  ommai_http_call_drop_engine_id(answer->call, place->id);
+  /* without an id it was not added */
+  if (place->id) ommai_http_call_drop_engine_id(answer->call, place->id);
   place->done = true;
   answer->n_open--;
   take_failure(answer, place, result);

@@ -43,11 +43,11 @@ static void take_address(struct ommai_connection *connection, const struct socka
   }
 }
 
-/* Of the connection's counters, a 64-bit one; false where the system does not report it. */
+/* Of the connection's counters, a 64-bit one, 0 before Linux 4.1; false where it is none of TCP. */
 static bool read_counter(const struct ommai_connection *connection, size_t place, uint64_t *bytes) {
-  struct tcp_info info;
+  struct tcp_info info = {0};
   socklen_t size = sizeof info;
-  if (getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) || size < place + sizeof *bytes) return false;
+  if (getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size)) return false;
   memcpy(bytes, (const char *)&info + place, sizeof *bytes);
   return true;
 }

@@ -338,18 +338,18 @@ void ommai_http_call_keep_alive(struct ommai_http_call *call, int64_t before_ns)
 void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id) {
   pthread_mutex_lock(&call->lock);
   bool gone = call->gone || call->ended;
-  if (call->n_engine_ids < OMMAI_MAX_ENGINE_REQUESTS) call->engine_ids[call->n_engine_ids++] = id;
+  OMMAI_ASSERT(call->n_engine_ids < OMMAI_MAX_ENGINE_REQUESTS);
+  call->engine_ids[call->n_engine_ids++] = id;
   pthread_mutex_unlock(&call->lock);
   if (gone) omma_engine_cancel(call->server->engine, id);
 }
 
 void ommai_http_call_drop_engine_id(struct ommai_http_call *call, uint64_t id) {
   pthread_mutex_lock(&call->lock);
-  for (int i = 0; i < call->n_engine_ids; i++) {
-    if (call->engine_ids[i] != id) continue;
-    call->engine_ids[i] = call->engine_ids[--call->n_engine_ids];
-    break;
-  }
+  int index = 0;
+  while (call->engine_ids[index] != id) index++;
+  OMMAI_ASSERT(index < call->n_engine_ids);
+  call->engine_ids[index] = call->engine_ids[--call->n_engine_ids];
   pthread_mutex_unlock(&call->lock);
 }
 

@@ -162,7 +162,7 @@ void ommai_http_call_keep_alive(struct ommai_http_call *call, int64_t before_ns)
 /* Remembers a request of the engine, to be cancelled when the client goes; cancels it at once when
  * that has happened. */
 void ommai_http_call_add_engine_id(struct ommai_http_call *call, uint64_t id);
-/* Forgets one that is over, which makes room for another. */
+/* Forgets one of these that is over, which makes room for another. */
 void ommai_http_call_drop_engine_id(struct ommai_http_call *call, uint64_t id);
 
 /* Cancels all requests of the engine that belong to it. */

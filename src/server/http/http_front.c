@@ -444,8 +444,7 @@ enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                    (server->tls.certificate ? MHD_USE_TLS : 0);
   list_options(server, options);
-  int64_t room = server->config.max_connections + OMMAI_CHECK_CONNECTIONS;
-  unsigned max_connections = room < INT32_MAX ? (unsigned)room : INT32_MAX;
+  unsigned max_connections = (unsigned)server->config.max_connections + OMMAI_CHECK_CONNECTIONS;
   unsigned idle_timeout = (unsigned)(server->config.idle_timeout_ns / 1000000000);
   server->daemon = MHD_start_daemon(
       flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_EXTERNAL_LOGGER, look_at_complaint, server,

@@ -18,7 +18,7 @@ struct ommai_page {
 };
 
 /* The page's headers; the policy lets its own style and script in, by their hashes, and nothing
- * else. Errors: MEMORY, INTERNAL. */
+ * else. Errors: MEMORY. */
 enum omma_status ommai_page_create(const struct omma_allocator *allocator, struct ommai_page **page, struct omma_error *error);
 /* NULL is allowed. */
 void ommai_page_destroy(struct ommai_page *page, const struct omma_allocator *allocator);

@@ -92,8 +92,7 @@ failed:
 void ommai_watcher_destroy(struct ommai_watcher *watcher) {
   if (!watcher) return;
   if (watcher->started) {
-    uint64_t one = 1;
-    while (write(watcher->wake, &one, sizeof one) < 0 && errno == EINTR) continue;
+    eventfd_write(watcher->wake, 1);
     pthread_join(watcher->thread, NULL);
   }
   if (watcher->wake >= 0) close(watcher->wake);
