@@ -85,6 +85,10 @@ bool ommai_scratch_work(struct ommai_scratch *scratch, int64_t steps) {
   return !scratch->exhausted && !scratch->no_memory;
 }
 
+enum omma_status ommai_scratch_check(const struct ommai_scratch *scratch, struct omma_error *error) {
+  return scratch->no_memory || scratch->exhausted ? ommai_scratch_fail(scratch, error) : OMMA_OK;
+}
+
 enum omma_status ommai_scratch_fail(const struct ommai_scratch *scratch, struct omma_error *error) {
   if (scratch->no_memory) return ommai_fail_memory(error, "grammar", scratch->bytes);
   return ommai_fail(error, OMMA_ERROR_LIMIT, "it takes too much work to compile: use smaller bounds, fewer alternatives");

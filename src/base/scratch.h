@@ -44,5 +44,8 @@ int32_t *ommai_scratch_slots(struct ommai_scratch *scratch);
 /* Books steps. False when there were too many. */
 bool ommai_scratch_work(struct ommai_scratch *scratch, int64_t steps);
 
+/* OK; or MEMORY or LIMIT, where something has failed so far. */
+enum omma_status ommai_scratch_check(const struct ommai_scratch *scratch, struct omma_error *error);
+
 /* What went wrong: MEMORY or LIMIT. */
 enum omma_status ommai_scratch_fail(const struct ommai_scratch *scratch, struct omma_error *error);

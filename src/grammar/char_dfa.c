@@ -337,7 +337,8 @@ bool ommai_dfa_from_texts(struct ommai_scratch *scratch, struct ommai_literal *t
     for (size_t at = 0, length; at < texts[i].size; at += length, link = &(*link)->next) {
       uint32_t code = ommai_utf8_decode(texts[i].bytes + at, &length);
       *link = ommai_scratch_take(scratch, 1, sizeof **link);
-      if (!*link || !ommai_chars_add(scratch, &(*link)->chars, code, code)) return false;
+      if (!*link) return false;
+      ommai_chars_add(scratch, &(*link)->chars, code, code);
       (*link)->kind = OMMAI_REGEX_CHARS;
     }
   }

@@ -8,10 +8,9 @@
 #define FIRST_SURROGATE 0xD800u
 #define LAST_SURROGATE 0xDFFFu
 
-bool ommai_chars_add(struct ommai_scratch *scratch, struct ommai_chars *chars, uint32_t low, uint32_t high) {
-  if (!ommai_scratch_grow(scratch, (void **)&chars->ranges, &chars->capacity, chars->n, sizeof *chars->ranges)) return false;
+void ommai_chars_add(struct ommai_scratch *scratch, struct ommai_chars *chars, uint32_t low, uint32_t high) {
+  if (!ommai_scratch_grow(scratch, (void **)&chars->ranges, &chars->capacity, chars->n, sizeof *chars->ranges)) return;
   chars->ranges[chars->n++] = (struct ommai_char_range){low, high};
-  return true;
 }
 
 static int compare_ranges(const void *left, const void *right) {
@@ -19,15 +18,16 @@ static int compare_ranges(const void *left, const void *right) {
   return (a->low > b->low) - (a->low < b->low);
 }
 
-static bool add_without_surrogates(struct ommai_scratch *scratch, struct ommai_chars *out, uint32_t low, uint32_t high) {
-  if (low < FIRST_SURROGATE && high >= FIRST_SURROGATE && !ommai_chars_add(scratch, out, low, FIRST_SURROGATE - 1))
-    return false;
-  if (high > LAST_SURROGATE && low <= LAST_SURROGATE) low = LAST_SURROGATE + 1;
-  if (low >= FIRST_SURROGATE && low <= LAST_SURROGATE) return true;
-  return (low < FIRST_SURROGATE && high >= FIRST_SURROGATE) || ommai_chars_add(scratch, out, low, high);
+static void add_without_surrogates(struct ommai_scratch *scratch, struct ommai_chars *out, uint32_t low, uint32_t high) {
+  if (high < FIRST_SURROGATE || low > LAST_SURROGATE) {
+    ommai_chars_add(scratch, out, low, high);
+    return;
+  }
+  if (low < FIRST_SURROGATE) ommai_chars_add(scratch, out, low, FIRST_SURROGATE - 1);
+  if (high > LAST_SURROGATE) ommai_chars_add(scratch, out, LAST_SURROGATE + 1, high);
 }
 
-bool ommai_chars_normalise(struct ommai_scratch *scratch, struct ommai_chars *chars) {
+void ommai_chars_normalise(struct ommai_scratch *scratch, struct ommai_chars *chars) {
   struct ommai_chars out = {0};
   if (chars->n) qsort(chars->ranges, chars->n, sizeof *chars->ranges, compare_ranges);
   for (size_t i = 0; i < chars->n;) {
@@ -35,21 +35,20 @@ bool ommai_chars_normalise(struct ommai_scratch *scratch, struct ommai_chars *ch
     for (i++; i < chars->n && chars->ranges[i].low <= high + 1; i++) {
       if (chars->ranges[i].high > high) high = chars->ranges[i].high;
     }
-    if (!add_without_surrogates(scratch, &out, low, high)) return false;
+    add_without_surrogates(scratch, &out, low, high);
   }
   *chars = out;
-  return true;
 }
 
-bool ommai_chars_complement(struct ommai_scratch *scratch, const struct ommai_chars *chars, struct ommai_chars *out) {
+void ommai_chars_complement(struct ommai_scratch *scratch, const struct ommai_chars *chars, struct ommai_chars *out) {
   uint32_t next = 0;
   *out = (struct ommai_chars){0};
   for (size_t i = 0; i < chars->n; i++) {
-    if (chars->ranges[i].low > next && !ommai_chars_add(scratch, out, next, chars->ranges[i].low - 1)) return false;
+    if (chars->ranges[i].low > next) ommai_chars_add(scratch, out, next, chars->ranges[i].low - 1);
     next = chars->ranges[i].high + 1;
   }
-  if (next <= OMMAI_MAX_CODE_POINT && !ommai_chars_add(scratch, out, next, OMMAI_MAX_CODE_POINT)) return false;
-  return ommai_chars_normalise(scratch, out);
+  if (next <= OMMAI_MAX_CODE_POINT) ommai_chars_add(scratch, out, next, OMMAI_MAX_CODE_POINT);
+  ommai_chars_normalise(scratch, out);
 }
 
 /* ---- bytes ---- */

@@ -21,12 +21,13 @@ struct ommai_chars {
  * short form where there is one. */
 enum ommai_char_encoding { OMMAI_CHARS_RAW, OMMAI_CHARS_JSON };
 
-/* False: the scratch has failed. */
-bool ommai_chars_add(struct ommai_scratch *scratch, struct ommai_chars *chars, uint32_t low, uint32_t high);
+/* Where the scratch fails, as it then does for good, characters are missing: the caller looks at it
+ * when the set is complete. */
+void ommai_chars_add(struct ommai_scratch *scratch, struct ommai_chars *chars, uint32_t low, uint32_t high);
 /* Sorts, merges, leaves surrogates out. */
-bool ommai_chars_normalise(struct ommai_scratch *scratch, struct ommai_chars *chars);
+void ommai_chars_normalise(struct ommai_scratch *scratch, struct ommai_chars *chars);
 /* All characters that are not in a normalised set. */
-bool ommai_chars_complement(struct ommai_scratch *scratch, const struct ommai_chars *chars, struct ommai_chars *out);
+void ommai_chars_complement(struct ommai_scratch *scratch, const struct ommai_chars *chars, struct ommai_chars *out);
 
 /* Edges for one character from low to high. */
 void ommai_builder_chars(struct ommai_grammar_builder *builder, int32_t from, uint32_t low, uint32_t high,

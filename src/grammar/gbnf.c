@@ -111,7 +111,8 @@ static enum omma_status parse_text(struct parser *parser, struct ommai_grammar_r
     int32_t next = ommai_builder_node(parser->builder);
     if (strchr("[.", peek(parser))) {
       uint32_t code = (uint32_t)parser->text.bytes[parser->text.at++];
-      if (!ommai_chars_add(parser->text.scratch, &chars, code, code)) return ommai_scratch_fail(parser->text.scratch, error);
+      ommai_chars_add(parser->text.scratch, &chars, code, code);
+      OMMAI_TRY(ommai_scratch_check(parser->text.scratch, error));
     } else {
       enum omma_status status = ommai_regex_class_read(&parser->text, &chars, error);
       if (status != OMMA_OK) ommai_error_prefix(error, "the grammar's line %zu", line_of(parser));

@@ -23,12 +23,12 @@ struct settling {
 
 static bool is_call(const struct ommai_grammar_edge *edge) { return edge->kind == OMMAI_EDGE_CALL; }
 
-static bool list_edges(struct settling *settling, struct ommai_scratch *scratch) {
+static void list_edges(struct settling *settling, struct ommai_scratch *scratch) {
   const struct ommai_grammar *grammar = settling->grammar;
   /* where the next edge of node i goes, next[i], becomes first[i + 1] when all are there */
   settling->first = ommai_scratch_take(scratch, grammar->n_nodes + 2, sizeof *settling->first);
   settling->edges = ommai_scratch_take(scratch, 2 * grammar->n_edges, sizeof *settling->edges);
-  if (!settling->first || !settling->edges) return false;
+  if (!settling->edges) return; /* the scratch has failed, maybe at the first */
   int32_t *next = settling->first + 1;
   for (size_t i = 0; i < grammar->n_edges; i++) {
     const struct ommai_grammar_edge *edge = &grammar->edges[i];
@@ -41,7 +41,6 @@ static bool list_edges(struct settling *settling, struct ommai_scratch *scratch)
     settling->edges[next[edge->to]++] = (int32_t)i;
     if (is_call(edge)) settling->edges[next[ommai_grammar_start_of(grammar, edge)]++] = (int32_t)i;
   }
-  return true;
 }
 
 bool ommai_grammar_passes_empty(const struct ommai_grammar *grammar, const bool *empties,
@@ -118,12 +117,11 @@ enum omma_status ommai_grammar_settle(struct ommai_grammar *grammar, struct omma
                                       struct omma_error *error) {
   struct settling settling = {.grammar = grammar, .empties = empties};
   size_t n_entries = grammar->n_nodes + 2 * grammar->n_edges;
-  bool good = list_edges(&settling, scratch);
+  list_edges(&settling, scratch);
   settling.list = ommai_scratch_take(scratch, grammar->n_nodes, sizeof *settling.list);
   settling.entry_node = ommai_scratch_take(scratch, n_entries, sizeof *settling.entry_node);
   settling.entry_next = ommai_scratch_take(scratch, n_entries, sizeof *settling.entry_next);
-  good = good && settling.list && settling.entry_node && settling.entry_next;
-  if (!good || !ommai_scratch_work(scratch, 4 * (int64_t)n_entries)) return ommai_scratch_fail(scratch, error);
+  if (!ommai_scratch_work(scratch, 4 * (int64_t)n_entries)) return ommai_scratch_fail(scratch, error);
   settle_empties(&settling);
   settle_depths(&settling);
   return OMMA_OK;

@@ -177,10 +177,9 @@ struct place {
 
 static bool any_text(struct ommai_scratch *scratch, struct ommai_regex **out) {
   struct ommai_regex *any = new_node(scratch, OMMAI_REGEX_CHARS), *repeat = new_node(scratch, OMMAI_REGEX_REPEAT);
-  if (!any || !repeat || !ommai_chars_add(scratch, &any->chars, 0, OMMAI_MAX_CODE_POINT) ||
-      !ommai_chars_normalise(scratch, &any->chars)) {
-    return false;
-  }
+  if (!any || !repeat) return false;
+  ommai_chars_add(scratch, &any->chars, 0, OMMAI_MAX_CODE_POINT);
+  ommai_chars_normalise(scratch, &any->chars);
   repeat->max = OMMAI_GRAMMAR_NO_MAX;
   append(repeat, any);
   *out = repeat;

@@ -22,26 +22,30 @@ static enum omma_status fail_at(const struct ommai_regex_text *text, enum omma_s
   return ommai_fail(error, status, "the pattern's byte %zu: %s", text->at, what);
 }
 
-static bool add_all(struct ommai_regex_text *text, struct ommai_chars *chars, const struct ommai_char_range *ranges, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    if (!ommai_chars_add(text->scratch, chars, ranges[i].low, ranges[i].high)) return false;
-  }
-  return true;
+static void add_all(struct ommai_regex_text *text, struct ommai_chars *chars, const struct ommai_char_range *ranges, size_t n) {
+  for (size_t i = 0; i < n; i++) ommai_chars_add(text->scratch, chars, ranges[i].low, ranges[i].high);
 }
 
 /* \d \w \s: those that every engine takes; with `outer` those that any does. */
-static bool add_named(struct ommai_regex_text *text, char name, bool outer, struct ommai_chars *chars) {
-  if (name == 's') return ADD_ALL(text, chars, ASCII_SPACES) && (!outer || ADD_ALL(text, chars, OTHER_SPACES));
-  if (outer && !ADD_ALL(text, chars, NOT_ASCII)) return false;
-  return name == 'd' ? ADD_ALL(text, chars, DIGITS) : ADD_ALL(text, chars, WORD);
+static void add_named(struct ommai_regex_text *text, char name, bool outer, struct ommai_chars *chars) {
+  if (name == 's') ADD_ALL(text, chars, ASCII_SPACES);
+  if (name == 'd') ADD_ALL(text, chars, DIGITS);
+  if (name == 'w') ADD_ALL(text, chars, WORD);
+  if (outer && name == 's') ADD_ALL(text, chars, OTHER_SPACES);
+  if (outer && name != 's') ADD_ALL(text, chars, NOT_ASCII);
 }
 
 /* The same, and \D \W \S, which are all that the other bound of the small letter leaves. */
-static bool add_escaped_class(struct ommai_regex_text *text, char name, bool outer, struct ommai_chars *chars) {
+static void add_escaped_class(struct ommai_regex_text *text, char name, bool outer, struct ommai_chars *chars) {
   struct ommai_chars named = {0}, rest;
-  if (name >= 'a') return add_named(text, name, outer, chars);
-  return add_named(text, (char)(name - 'A' + 'a'), !outer, &named) && ommai_chars_normalise(text->scratch, &named) &&
-         ommai_chars_complement(text->scratch, &named, &rest) && add_all(text, chars, rest.ranges, rest.n);
+  if (name >= 'a') {
+    add_named(text, name, outer, chars);
+    return;
+  }
+  add_named(text, (char)(name - 'A' + 'a'), !outer, &named);
+  ommai_chars_normalise(text->scratch, &named);
+  ommai_chars_complement(text->scratch, &named, &rest);
+  add_all(text, chars, rest.ranges, rest.n);
 }
 
 static int hex_value(char c) {
@@ -125,7 +129,8 @@ static enum omma_status take_member(struct ommai_regex_text *text, bool in_class
   if (!memchr("dwsDWS", c, 6)) return take_escape(text, in_class, code, error);
   *is_set = true;
   text->at++;
-  return add_escaped_class(text, c, outer, chars) ? OMMA_OK : ommai_scratch_fail(text->scratch, error);
+  add_escaped_class(text, c, outer, chars);
+  return OMMA_OK;
 }
 
 /* a, a-b or \d in brackets. */
@@ -141,7 +146,8 @@ static enum omma_status take_range(struct ommai_regex_text *text, bool outer, st
     OMMAI_TRY(take_member(text, true, outer, chars, &end_is_set, &high, error));
     if (end_is_set || high < low) return fail_at(text, OMMA_ERROR_FORMAT, "a range that ends before it begins", error);
   }
-  return ommai_chars_add(text->scratch, chars, low, high) ? OMMA_OK : ommai_scratch_fail(text->scratch, error);
+  ommai_chars_add(text->scratch, chars, low, high);
+  return OMMA_OK;
 }
 
 static enum omma_status take_brackets(struct ommai_regex_text *text, struct ommai_chars *chars, struct omma_error *error) {
@@ -151,28 +157,28 @@ static enum omma_status take_brackets(struct ommai_regex_text *text, struct omma
   while (text->at < text->size && text->bytes[text->at] != ']') OMMAI_TRY(take_range(text, negated, &inside, error));
   if (text->at == text->size) return fail_at(text, OMMA_ERROR_FORMAT, "a class without its closing bracket", error);
   text->at++;
-  if (!ommai_chars_normalise(text->scratch, &inside)) return ommai_scratch_fail(text->scratch, error);
+  ommai_chars_normalise(text->scratch, &inside);
   *chars = inside;
-  if (!negated || ommai_chars_complement(text->scratch, &inside, chars)) return OMMA_OK;
-  return ommai_scratch_fail(text->scratch, error);
+  if (negated) ommai_chars_complement(text->scratch, &inside, chars);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_regex_class_read(struct ommai_regex_text *text, struct ommai_chars *chars, struct omma_error *error) {
   struct ommai_chars inside = {0};
-  bool is_set, good = true;
+  bool is_set;
   uint32_t code;
   if (text->bytes[text->at] == '[') {
     text->at++;
-    return take_brackets(text, chars, error);
-  }
-  if (text->bytes[text->at] == '.') {
+    OMMAI_TRY(take_brackets(text, chars, error));
+  } else if (text->bytes[text->at] == '.') {
     text->at++;
-    good = ADD_ALL(text, &inside, LINE_ENDS) && ommai_chars_complement(text->scratch, &inside, chars);
-    return good ? OMMA_OK : ommai_scratch_fail(text->scratch, error);
+    ADD_ALL(text, &inside, LINE_ENDS);
+    ommai_chars_complement(text->scratch, &inside, chars);
+  } else {
+    OMMAI_TRY(take_member(text, false, false, &inside, &is_set, &code, error));
+    if (!is_set) ommai_chars_add(text->scratch, &inside, code, code);
+    ommai_chars_normalise(text->scratch, &inside);
+    *chars = inside;
   }
-  OMMAI_TRY(take_member(text, false, false, &inside, &is_set, &code, error));
-  if (!is_set) good = ommai_chars_add(text->scratch, &inside, code, code);
-  if (!good || !ommai_chars_normalise(text->scratch, &inside)) return ommai_scratch_fail(text->scratch, error);
-  *chars = inside;
-  return OMMA_OK;
+  return ommai_scratch_check(text->scratch, error);
 }

@@ -44,7 +44,7 @@ static enum omma_status integer_bound(struct schema_context *context, const stru
     *out = json_integer_value(bound->value) + (bound->exclusive ? sign : 0);
     return OMMA_OK;
   }
-  double whole = sign > 0 ? ceil(number) : floor(number);
+  double whole = sign * ceil(sign * number);
   *out = (int64_t)whole + (bound->exclusive && whole == number ? sign : 0);
   return OMMA_OK;
 }

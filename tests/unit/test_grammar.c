@@ -5,6 +5,7 @@
 #include "base/allocator.h"
 #include "grammar/answer_grammar.h"
 #include "grammar/recogniser.h"
+#include "grammar/schema.h"
 #include "support/guarded.h"
 
 static struct ommai_grammar *make(enum ommai_answer_kind kind, const char *text, bool compact) {
@@ -415,6 +416,48 @@ static void tagged_alternatives_exclude_each_other(void **state) {
 #undef TAGGED
 }
 
+/* As many schemas of one value as there may be: of an object, for its keys, and of a text that
+ * tells alternatives apart, for formats. */
+static void the_largest_sets_are_read_to_their_end(void **state) {
+  (void)state;
+#define TAGGED(pattern, more)                                                                                             \
+  "{\"type\":\"object\",\"required\":[\"k\"],\"properties\":{\"k\":{\"type\":\"string\",\"pattern\":\"" pattern "\"" more \
+  "}}"                                                                                                                    \
+  "}"
+  char text[4096], all[2048] = "{}";
+  for (int i = 2; i < OMMAI_SCHEMA_MAX_PARTS; i++) strcat(all, ",{\"title\":\"x\"}");
+  snprintf(text, sizeof text, "{\"type\":\"object\",\"properties\":{\"a\":{}},\"allOf\":[%s]}", all);
+  EXPECT(JSON_SCHEMA, text, TEXTS("{}", "{\"a\":1}"), TEXTS("1"));
+  snprintf(text, sizeof text, "{\"oneOf\":[" TAGGED("^a", "") "," TAGGED("^b", ",\"allOf\":[%s]") "]}", all);
+  EXPECT(JSON_SCHEMA, text, TEXTS("{\"k\":\"a\"}", "{\"k\":\"b\"}"), TEXTS("{\"k\":\"c\"}", "{}"));
+#undef TAGGED
+}
+
+/* Whatever way led to them. Of the first pattern, those after each letter and at the start, which
+ * is that after "d"; of the second, those after the first "a" and at the start. */
+static void equal_places_are_one_state(void **state) {
+  (void)state;
+  static const struct {
+    const char *pattern;
+    int32_t n_states;
+  } cases[] = {{"(ab?c?d?)*", 4}, {"(aa|ab|ac|b)*", 2}};
+  struct test_random random = {11};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct ommai_grammar *grammar = make(OMMAI_ANSWER_REGEX, cases[i].pattern, false);
+    struct ommai_recogniser *recogniser;
+    struct omma_error error;
+    assert_ok(ommai_recogniser_create(grammar, &recogniser, &error), &error);
+    int32_t first = ommai_recogniser_start(recogniser), at = first;
+    for (int j = 0; j < 1000; j++) {
+      at = ommai_recogniser_next(recogniser, at, (unsigned char)test_random_range(&random, 'a', 'd'));
+      if (at < 0) at = first;
+    }
+    assert_int_equal(recogniser->n_states, cases[i].n_states);
+    ommai_recogniser_destroy(recogniser);
+    ommai_grammar_destroy(grammar);
+  }
+}
+
 static enum omma_status make_and_walk(const struct omma_allocator *allocator, struct omma_error *error) {
   static const char schema[] =
       "{\"type\":\"object\",\"properties\":{\"a\":{\"pattern\":\"x+\",\"maxLength\":5},\"b\":{\"enum\":[1,2]}},"
@@ -457,6 +500,8 @@ int main(void) {
       cmocka_unit_test(every_failed_allocation_is_reported),
       cmocka_unit_test(many_parts_take_little_work),
       cmocka_unit_test(tagged_alternatives_exclude_each_other),
+      cmocka_unit_test(the_largest_sets_are_read_to_their_end),
+      cmocka_unit_test(equal_places_are_one_state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "grammar/answer_grammar.h"
 #include "support/text_fixture.h"
+#include "text/vocabulary.h"
 
 struct masks_fixture {
   struct ommai_tokenizer *tokenizer;
@@ -198,8 +199,10 @@ static struct ommai_tokenizer *make_many_words(void) {
  * where the last mask found out what is needed for the next. */
 static void masks_inside_strings_take_little_work(void **state) {
   (void)state;
-  static const char *const schemas[] = {"{\"type\":\"string\"}", "{\"type\":\"string\",\"maxLength\":40}"};
-  for (int i = 0; i < 2; i++) {
+  static const char *const schemas[] = {"{\"type\":\"string\"}", "{\"type\":\"string\",\"maxLength\":40}",
+                                        /* as many letters as the longest words have, or one more */
+                                        "{\"type\":\"string\",\"pattern\":\"^[a-z]{8}x?$\"}"};
+  for (int i = 0; i < 3; i++) {
     struct masks_fixture fixture;
     open_masks_over(&fixture, make_many_words(), OMMAI_ANSWER_JSON_SCHEMA, schemas[i]);
     struct ommai_mask_position position = ommai_token_masks_start(fixture.masks);
@@ -294,6 +297,42 @@ static void full_tables_change_no_answer(void **state) {
   close_masks(&fixture);
 }
 
+/* Tables that are full of another answer's states are no reason to forbid tokens, at the first of
+ * their states too. */
+static void full_tables_forbid_nothing_at_their_first_state(void **state) {
+  (void)state;
+  struct masks_fixture fixture;
+  open_masks(&fixture, OMMAI_ANSWER_REGEX, "x.{20000}|[a-w][0-9]{2}");
+  struct ommai_mask_position long_one = ommai_token_masks_start(fixture.masks);
+  assert_true(ommai_token_masks_advance(fixture.masks, &long_one, "x", 1));
+  for (int i = 0; i < 10000; i++) assert_true(ommai_token_masks_advance(fixture.masks, &long_one, "a", 1));
+  while (ommai_token_masks_try_advance(fixture.masks, &long_one, "a", 1, false)) continue;
+  struct ommai_mask_position first = ommai_token_masks_start(fixture.masks);
+  assert_int_equal(first.state, 0);
+  long_one = first;
+  assert_true(ommai_token_masks_advance(fixture.masks, &long_one, "x", 1));
+  while (ommai_token_masks_try_advance(fixture.masks, &long_one, "a", 1, false)) continue;
+  assert_true(ommai_token_masks_make(fixture.masks, &first, true));
+  assert_memory_equal(ommai_token_masks_recall(fixture.masks, &first).words, ommai_token_masks_first(fixture.masks).words,
+                      (size_t)fixture.trie->n_words * sizeof(uint32_t));
+  close_masks(&fixture);
+}
+
+/* A walk along it touches nothing but the states of its bytes. */
+static void the_longest_token_is_allowed(void **state) {
+  (void)state;
+  char text[OMMAI_VOCABULARY_MAX_TOKEN_BYTES + 1] = {0};
+  const char *const tokens[] = {memset(text, 'a', OMMAI_VOCABULARY_MAX_TOKEN_BYTES)};
+  struct masks_fixture fixture;
+  open_masks_over(&fixture, make_tokenizer(tokens, 1), OMMAI_ANSWER_REGEX, "(a|b){1024}");
+  struct ommai_mask_position position = ommai_token_masks_start(fixture.masks);
+  ommai_token_masks_limit(fixture.masks, INT64_MAX / 2);
+  assert_true(ommai_token_masks_make(fixture.masks, &position, true));
+  assert_in_range(ommai_token_masks_unlimited(fixture.masks), 1, 1000000);
+  assert_true(ommai_mask_has(ommai_token_masks_recall(fixture.masks, &position).words, 256));
+  close_masks(&fixture);
+}
+
 enum { PORTION = 30000 }; /* more than a pass over the tree takes */
 
 /* A mask that is made in many small portions of work is the one that is made at once, also where
@@ -358,6 +397,11 @@ static void forced_bytes_are_those_of_the_only_way(void **state) {
                 "e\":1}",
                 ""); /* it may only end */
   close_masks(&fixture);
+  /* bytes that the grammar does not tell apart are several */
+  open_masks(&fixture, OMMAI_ANSWER_REGEX, "[0-9]:");
+  expect_forced(&fixture, "", "");
+  expect_forced(&fixture, "7", ":");
+  close_masks(&fixture);
 }
 
 int main(void) {
@@ -369,6 +413,8 @@ int main(void) {
       cmocka_unit_test(masks_inside_strings_take_little_work),
       cmocka_unit_test(remembered_masks_stay_as_they_are),
       cmocka_unit_test(full_tables_change_no_answer),
+      cmocka_unit_test(full_tables_forbid_nothing_at_their_first_state),
+      cmocka_unit_test(the_longest_token_is_allowed),
       cmocka_unit_test(masks_in_portions_are_the_same),
       cmocka_unit_test(forced_bytes_are_those_of_the_only_way),
   };
