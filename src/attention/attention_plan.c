@@ -203,8 +203,8 @@ static double falling_sum(double n, double count) { return count * n - count * (
 static double unit_flops(const struct ommai_attention_problem *problem, const struct ommai_attention_unit *unit) {
   bool causal = problem->mode == OMMA_ATTENTION_CAUSAL;
   double rows = (double)unit->n_rows, n_keys = (double)unit->n_keys, seen = causal ? falling_sum(n_keys, rows) : rows * n_keys;
-  double hidden = (double)ommai_attention_first_key(problem, unit->n_keys); /* from the last row */
-  seen -= falling_sum(hidden, hidden < rows ? hidden : rows);
+  int64_t hidden = ommai_attention_first_key(problem, unit->n_keys); /* from the last row */
+  seen -= falling_sum((double)hidden, (double)ommai_min_i64(hidden, unit->n_rows));
   return 2.0 * (problem->head_dim + problem->v_head_dim) * problem->n_heads * seen;
 }
 
@@ -421,7 +421,7 @@ void omma_attention_plan_get_info(const struct omma_attention_plan *plan, struct
 
 /* The wave's memory, then one block of scratch per worker. */
 static size_t workspace_bytes(const struct ommai_attention_problem *problem, size_t wave_bytes, int n_workers) {
-  size_t workers = n_workers > 1 ? (size_t)n_workers : 1;
+  size_t workers = (size_t)ommai_max_i64(n_workers, 1);
   return saturating_add(round_line(wave_bytes), saturating_mul(workers, problem->scratch_bytes));
 }
 

@@ -15,7 +15,7 @@ static void find_center(const struct ommai_attention_run *run, const struct omma
   int64_t n = ommai_min_i64(unit->n_keys, CENTER_KEYS), stride = run->tensors.k_token_stride;
   int32_t dim = run->plan->problem.head_dim;
   const uint16_t *keys = ommai_attention_k_block(run, unit, kv_head, 0);
-  for (int32_t d = 0; d < dim; d++) center[d] = 0.0f;
+  memset(center, 0, (size_t)dim * sizeof *center);
   for (int64_t i = 0; i < n; i++) {
     const uint16_t *key = keys + i * unit->n_keys / n * stride;
     for (int32_t d = 0; d < dim; d++) center[d] += ommai_bf16_to_f32(key[d]);

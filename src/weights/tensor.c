@@ -82,7 +82,7 @@ bool ommai_tensor_has_shape(const struct ommai_tensor *tensor, int n_dims, const
 
 const char *ommai_shape_text(char out[OMMAI_SHAPE_TEXT_SIZE], int n_dims, const int64_t *shape) {
   size_t used = (size_t)snprintf(out, OMMAI_SHAPE_TEXT_SIZE, "[");
-  for (int i = 0; i < n_dims && i < OMMAI_TENSOR_MAX_DIMS; i++) {
+  for (int i = 0; i < n_dims; i++) {
     used += (size_t)snprintf(out + used, OMMAI_SHAPE_TEXT_SIZE - used, i ? ", %" PRId64 : "%" PRId64, shape[i]);
   }
   snprintf(out + used, OMMAI_SHAPE_TEXT_SIZE - used, "]");

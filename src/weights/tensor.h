@@ -84,7 +84,7 @@ bool ommai_tensor_has_shape(const struct ommai_tensor *tensor, int n_dims, const
 
 #define OMMAI_SHAPE_TEXT_SIZE 184 /* enough for 8 lengths of 20 characters each */
 
-/* "[2, 3]" for messages; "[]" for a scalar. Returns out. */
+/* "[2, 3]" for messages, of up to MAX_DIMS lengths; "[]" for a scalar. Returns out. */
 const char *ommai_shape_text(char out[OMMAI_SHAPE_TEXT_SIZE], int n_dims, const int64_t *shape);
 
 /* Elements [first, first + count) of an F32, BF16, F16 or QUANTISED tensor as f32 into out[count],

@@ -2,6 +2,7 @@
  * they change no answer, other tests show. */
 #include "engine/draft.h"
 
+#include "engine/decode_lane.h"
 #include "engine/sequence.h"
 #include "support/test.h"
 
@@ -57,6 +58,23 @@ static void the_longest_run_is_followed(void **state) {
   expect_draft("", "", 5, "");
 }
 
+/* Those whose rows, with all that was drafted, a draw has room for. */
+static void rows_that_are_drawn_together_fit(void **state) {
+  (void)state;
+  struct ommai_decode_entry entries[] = {{.first_row = 0, .n_draft = 1},
+                                         {.first_row = 2, .n_draft = 1},
+                                         {.first_row = 4, .n_draft = 3},
+                                         {.first_row = 8, .n_draft = 3},
+                                         {.first_row = 12, .n_draft = 4}};
+  resources.sizes.facts.draw_rows = 8;
+  const struct ommai_decode_lane lane = {.resources = &resources, .entries = entries};
+  assert_int_equal(ommai_decode_lane_group(&lane, 0, 5), 3);
+  assert_int_equal(ommai_decode_lane_group(&lane, 0, 2), 2);
+  assert_int_equal(ommai_decode_lane_group(&lane, 2, 5), 4);
+  /* the last row of the next would be the ninth */
+  assert_int_equal(ommai_decode_lane_group(&lane, 3, 5), 4);
+}
+
 /* Images have tokens, of which none is drafted. */
 static void images_end_a_draft(void **state) {
   (void)state;
@@ -105,6 +123,7 @@ static void drafts_pause(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_longest_run_is_followed),
+      cmocka_unit_test(rows_that_are_drawn_together_fit),
       cmocka_unit_test(images_end_a_draft),
       cmocka_unit_test(drafts_of_the_head_are_those_after_the_last_token),
       cmocka_unit_test(drafts_pause),

@@ -292,6 +292,11 @@ static void checks_the_header(void **state) {
   expect(fixture, &draft, OMMA_ERROR_LIMIT, "more than the limits");
   begin(&draft, 3, 0, OMMAI_GGUF_MAX_KEYS);
   expect(fixture, &draft, OMMA_ERROR_FORMAT, "ends inside its tables");
+  begin(&draft, 3, 1, 0); /* the smallest tensor takes 33 bytes: there are 32, then as many */
+  put(&draft, (char[8]){0}, 8);
+  expect(fixture, &draft, OMMA_ERROR_FORMAT, "ends inside its tables");
+  put(&draft, "", 1);
+  expect(fixture, &draft, OMMA_ERROR_LIMIT, "expected 1 to");
 }
 
 static void checks_keys(void **state) {
