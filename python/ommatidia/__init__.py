@@ -1,9 +1,14 @@
-"""Packed multi-image attention on CPUs: the operator of Ommatidia for NumPy and PyTorch.
+"""Vision-language models on CPUs: answers, vectors, vision towers, and packed attention for NumPy
+and PyTorch.
 
+    model = ommatidia.Model("qwen3-vl-2b")
+    print(model.chat("What is it?", image="cat.jpg"))
+    [embeddings] = ommatidia.Tower(directory).encode("cat.jpg")
     out = ommatidia.attention(q, k, v, cu_seqlens)
 
-The tokens of many images lie end to end, each image attends only to itself, and its result does not
-depend by one bit on its neighbours, its place, the strides or the number of threads."""
+In attention the tokens of many images lie end to end, each image attends only to itself, and its
+result does not depend by one bit on its neighbours, its place, the strides or the number of
+threads."""
 
 from ._answers import Answer, BadRequest, Logprob, Piece, Ranked, RequestError, RequestFailed, ToolCall, Usage
 from ._attention import attention

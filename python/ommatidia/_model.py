@@ -304,7 +304,10 @@ class Model:
     Any thread may ask, several at a time: all requests share one engine, which works on them
     together, and an answer has the same bits as alone. Waiting releases the GIL. Ctrl-C ends the
     answer that is waited for, and the model can be used further. A forked process cannot use its
-    parent's model. Methods whose names begin with "a" are for asyncio."""
+    parent's model. Methods whose names begin with "a" are for asyncio.
+
+    path: what was opened. max_model_len: tokens that a prompt and its answer may have together.
+    token_width: the width of the vector that each token has; 0: vectors are of whole inputs."""
 
     def __init__(
         self,
@@ -387,9 +390,7 @@ class Model:
         self._finalizer = weakref.finalize(self, self._runtime.close)
         info = self._runtime.info()
         self._task = int(info.task)
-        # The width of the vector that each token has; 0: vectors are of whole inputs.
         self.token_width = int(info.token_vector_width)
-        # Tokens that a prompt and its answer may have together.
         self.max_model_len = self._runtime.max_model_len()
 
     # ---- answers ----
