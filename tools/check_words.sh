@@ -78,6 +78,7 @@ linear_engine|linear_context
 image_plan|image_sizes
 memory_plan|memory_estimate
 text_plan|text_cost
+dense parts?|shared expert, or the MLP of a dense layer
 foresee|predict
 (^|[^a-z])so (many|long)([^a-z]|$)|that many, that long
 (^|[^a-z])films?([^a-z]|$)|video

@@ -257,7 +257,8 @@ static bool gate_and_up(const struct step *step, int64_t layer, const float *nor
   return true;
 }
 
-/* The dense part over the residual through `norm`, or, without it, over step->normed. */
+/* The MLP that every row takes over the residual through `norm`, or, without it, over
+ * step->normed. */
 static void feed_forward(const struct step *step, int64_t layer, const float *norm) {
   const struct ommai_decoder *decoder = step->decoder;
   struct gemv down = {.step = step, .linear = decoder->layers[layer].dense.down.linear, .layer = layer};

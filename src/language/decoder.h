@@ -11,7 +11,7 @@
  * grouped_attention.h), perhaps within a window, MLA (k and v kept compressed; mla.h), or a gated
  * delta net (a matrix kept for each head; delta_net.h). A layer's feed-forward part
  * (feed_forward.h) is dense, down(silu(gate) * up), or routed: a few of many such experts per row
- * (router.h, experts.h), next to a dense part that every row takes, where there is one. RMSNorm
+ * (router.h, experts.h), next to a shared expert that every row takes, where there is one. RMSNorm
  * everywhere. Source: the text models of Hugging Face transformers named in docs/models/. */
 #pragma once
 
@@ -31,8 +31,9 @@ struct ommai_decoder_config;
 
 /* What a layer's feed-forward part is, one for each of its kinds (feed_forward.h, experts.h). */
 struct ommai_ffn {
-  bool routed; /* a router sends each row to some experts, besides the dense part */
-  /* Intermediate widths: of the dense part (0: there is none), of a row's experts together. */
+  bool routed; /* a router sends each row to some experts, besides the shared one */
+  /* Intermediate widths: of the MLP that every row takes, a dense layer's or the shared expert (0:
+   * there is none), and of a row's own experts together. */
   int64_t (*dense_size)(const struct ommai_decoder_config *config);
   int64_t (*chosen_size)(const struct ommai_decoder_config *config);
 };
@@ -60,7 +61,7 @@ static inline int64_t ommai_delta_channels(const struct ommai_delta_config *delt
 struct ommai_experts_config {
   struct ommai_router_config router; /* n_experts 0: no layer is routed */
   int64_t intermediate_size;         /* of one expert */
-  /* intermediate width of the dense part next to the experts; 0: none */
+  /* intermediate width of the shared expert; 0: none */
   int64_t shared_size;
 };
 

@@ -13,7 +13,8 @@ struct ommai_decoder_widths ommai_decoder_max_widths(const struct ommai_decoder_
 
 /* Values of a head that are rotated: twice the pairs of the rotary embedding. */
 int64_t ommai_decoder_rope_dim(const struct ommai_decoder_config *config);
-/* The intermediate width of a layer's dense part; 0: it has none. */
+/* The intermediate width of the MLP that every row takes, a dense layer's or the shared expert; 0:
+ * there is none. */
 int64_t ommai_decoder_dense_size(const struct ommai_decoder_config *config, int64_t layer);
 /* The largest of these over the layers. */
 int64_t ommai_decoder_max_dense_size(const struct ommai_decoder_config *config);

@@ -10,7 +10,7 @@
 
 #include "language/decoder.h"
 
-/* A layer that has a dense part alone. */
+/* A dense layer: one MLP, which every row takes. */
 extern const struct ommai_ffn ommai_ffn_dense;
 
 /* How prefill calls the two layers; accumulate: down adds to the residual. */

@@ -19,7 +19,7 @@ struct ommai_router_config {
   enum ommai_router_score score;
   bool normalise; /* the chosen weights are divided by their sum */
   float scale;
-  /* one output more, whose sigmoid the dense part next to the experts is multiplied by */
+  /* one output more, whose sigmoid the shared expert is multiplied by */
   bool shared_gate;
 };
 
@@ -46,7 +46,7 @@ struct ommai_routing {
   int32_t *sorted; /* [slots] slots by expert; those of one expert in rising order */
   int32_t *starts; /* [n_experts + 1] where an expert's slots begin in `sorted` */
   int32_t *tasks;  /* [n_experts + 1] where an expert's tiles begin in the list of all tiles */
-  float *shared;   /* [n_rows] what the dense part is multiplied by; NULL: nothing */
+  float *shared;   /* [n_rows] what the shared expert is multiplied by; NULL: nothing */
 };
 
 /* Places the arrays for n_rows rows. */
