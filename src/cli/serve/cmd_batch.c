@@ -78,16 +78,13 @@ static void note_counts(const struct ommai_batch_output *output, const struct om
   }
 }
 
-static int answer(struct ommai_batch_job *job, struct omma_server_options *options, struct omma_model *model,
-                  struct omma_engine *engine) {
+static int answer(void *context, struct ommai_server *server, size_t n_parallel) {
+  struct ommai_batch_job *job = context;
   struct ommai_batch_counts counts;
-  struct omma_error error;
-  if (ommai_server_create(options, model, engine, &job->server, &error) != OMMA_OK) return ommai_failed_call(&error);
-  ommai_interrupt_defer();
+  job->server = server;
+  job->n_parallel = n_parallel;
   int code = ommai_batch_run(job, &counts);
   note_counts(job->output, &counts);
-  ommai_server_destroy(job->server);
-  ommai_interrupt_resume();
   if (code != OMMAI_EXIT_DONE) return code;
   if (ommai_interrupted()) return ommai_interrupt_status();
   return job->output->n_failed + counts.n_failed ? OMMAI_EXIT_FAILED : OMMAI_EXIT_DONE;
@@ -101,19 +98,13 @@ static void log_line(void *context, const char *line) {
 static int run_files(const struct values *values, const struct ommai_strings *arguments, struct ommai_batch_job *job) {
   const struct ommai_serving *serving = &values->serving;
   struct omma_server_options options = serving->server;
-  struct ommai_opened opened;
   job->max_line_bytes = (size_t)options.max_body_bytes;
   options.offline = true;
   options.log = log_line;
   int code = ommai_serving_read("batch", serving, &options);
   if (code == OMMAI_EXIT_DONE) code = open_input(values->input, job);
   if (code == OMMAI_EXIT_DONE) code = ommai_batch_output_open(values->output, values->retry_failed, job->output);
-  if (code == OMMAI_EXIT_DONE) code = ommai_serving_open("batch", serving, &options, arguments, NULL, NULL, &opened);
-  if (code != OMMAI_EXIT_DONE) return code;
-  job->n_parallel = ommai_opened_n_parallel(&opened);
-  code = answer(job, &options, opened.model, opened.engine);
-  ommai_serving_close(&opened);
-  return code;
+  return code == OMMAI_EXIT_DONE ? ommai_serving_run_offline("batch", serving, &options, arguments, answer, job) : code;
 }
 
 static int run_batch(const void *given, const struct ommai_strings *arguments) {

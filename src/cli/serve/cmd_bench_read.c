@@ -13,7 +13,6 @@
 #include "cli/serve/read_settings.h"
 #include "scores/page_scores.h"
 #include "server/api/page_loop.h"
-#include "server/server.h"
 
 struct values {
   struct ommai_read_values pages; /* first */
@@ -101,16 +100,6 @@ static bool is_over(void *context) {
   return ommai_interrupted();
 }
 
-static void wait(void *context) {
-  (void)context;
-  ommai_interrupt_wait();
-}
-
-static void wake(void *context) {
-  (void)context;
-  ommai_interrupt_wake();
-}
-
 /* ---- what is printed ---- */
 
 static double mean(double sum, int64_t n) { return n ? sum / (double)n : 0; }
@@ -153,46 +142,19 @@ static void print_text(const json_t *result) {
 
 /* ---- the command ---- */
 
-static int run_pages(struct bench *bench) {
-  const struct ommai_page_loop loop = {.server = bench->job.server,
-                                       .recipe = bench->job.recipe,
-                                       .prompt = bench->job.prompt,
-                                       .n_open = bench->job.n_open,
-                                       .n_parallel = bench->job.n_parallel,
-                                       .measures = true,
-                                       .context = bench,
-                                       .open = open_page,
-                                       .end = end_page,
-                                       .is_over = is_over,
-                                       .wait = wait,
-                                       .wake = wake};
+static int run_pages(void *context, struct ommai_server *server, size_t n_parallel) {
+  struct bench *bench = context;
+  const struct ommai_page_loop loop = {
+      .measures = true, .context = bench, .open = open_page, .end = end_page, .is_over = is_over};
   double began = ommai_clock_seconds();
+  bench->job.server = server;
+  bench->job.n_parallel = n_parallel;
   ommai_progress_begin_long(&bench->progress, "reading");
-  if (!ommai_page_loop_run(&loop)) bench->code = ommai_failed("bench read: out of memory");
+  if (!ommai_read_loop_run(&bench->job, loop)) bench->code = ommai_failed("bench read: out of memory");
   ommai_progress_end(&bench->progress);
   bench->seconds = ommai_clock_seconds() - began;
   if (ommai_interrupted()) return ommai_interrupt_status();
   return bench->code == OMMAI_EXIT_DONE && bench->n_failed ? OMMAI_EXIT_FAILED : bench->code;
-}
-
-static int measure(struct bench *bench, struct values *values, struct omma_server_options *options) {
-  const struct ommai_strings none = {.items = NULL};
-  struct ommai_opened opened;
-  struct omma_error error;
-  bench->n_pages = ommai_read_settings_note("bench read", &bench->job);
-  int code = ommai_serving_open("bench read", &values->pages.serving, options, &none, NULL, NULL, &opened);
-  if (code != OMMAI_EXIT_DONE) return code;
-  bench->job.n_parallel = ommai_opened_n_parallel(&opened);
-  if (ommai_server_create(options, opened.model, opened.engine, &bench->job.server, &error) == OMMA_OK) {
-    ommai_interrupt_defer();
-    code = run_pages(bench);
-    ommai_server_destroy(bench->job.server);
-    ommai_interrupt_resume();
-  } else {
-    code = ommai_failed_call(&error);
-  }
-  ommai_serving_close(&opened);
-  return code;
 }
 
 /* OmniDocBench.json: a list of pages. */
@@ -209,13 +171,17 @@ static int run_bench_read(const void *given, const struct ommai_strings *argumen
   struct values values = *(const struct values *)given;
   struct omma_server_options options = values.pages.serving.server;
   struct bench bench = {.values = &values, .code = OMMAI_EXIT_DONE};
+  const struct ommai_strings no_words = {.items = NULL};
   int64_t n_bad = 0;
   options.offline = true;
   int code = read_truth(values.truth, &bench.truth);
   if (code == OMMAI_EXIT_DONE) {
     code = ommai_read_settings_take("bench read", &values.pages, arguments, &options, &bench.job, &n_bad);
   }
-  if (code == OMMAI_EXIT_DONE && bench.job.n_documents) code = measure(&bench, &values, &options);
+  if (code == OMMAI_EXIT_DONE && bench.job.n_documents) {
+    bench.n_pages = ommai_read_settings_note("bench read", &bench.job);
+    code = ommai_serving_run_offline("bench read", &values.pages.serving, &options, &no_words, run_pages, &bench);
+  }
   json_t *result = bench.n_read ? make_json(&bench) : NULL;
   if (result && values.pages.serving.common.json) {
     int printed = ommai_json_print(result);

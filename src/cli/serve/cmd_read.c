@@ -18,6 +18,11 @@ struct values {
   bool resume;
 };
 
+struct reading {
+  struct ommai_read_job job;
+  int64_t n_pages;
+};
+
 static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts) {
   double rate = counts->seconds > 0 ? 60 * (double)(counts->n_read + counts->n_failed) / counts->seconds : 0;
   ommai_note("read: %" PRId64 " page%s read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
@@ -31,43 +36,37 @@ static void log_line(void *context, const char *line) {
   ommai_note("read: %s", line);
 }
 
-static int read_documents(struct ommai_read_job *job, struct values *values, struct omma_server_options *options) {
-  const struct ommai_strings none = {.items = NULL};
-  struct ommai_read_counts counts = {.n_pages = ommai_read_settings_note("read", job)};
-  struct ommai_opened opened;
-  struct omma_error error;
-  int code = ommai_serving_open("read", &values->pages.serving, options, &none, NULL, NULL, &opened);
-  if (code != OMMAI_EXIT_DONE) return code;
-  job->n_parallel = ommai_opened_n_parallel(&opened);
-  if (ommai_server_create(options, opened.model, opened.engine, &job->server, &error) == OMMA_OK) {
-    ommai_interrupt_defer();
-    code = ommai_read_run(job, &counts);
-    note_end(job, &counts);
-    ommai_server_destroy(job->server);
-    if (code == OMMAI_EXIT_DONE && counts.n_failed) code = OMMAI_EXIT_FAILED;
-    if (ommai_interrupted()) code = ommai_interrupt_status();
-    ommai_interrupt_resume();
-  } else {
-    code = ommai_failed_call(&error);
-  }
-  ommai_serving_close(&opened);
-  return code;
+static int read_documents(void *context, struct ommai_server *server, size_t n_parallel) {
+  struct reading *reading = context;
+  struct ommai_read_job *job = &reading->job;
+  struct ommai_read_counts counts = {.n_pages = reading->n_pages};
+  job->server = server;
+  job->n_parallel = n_parallel;
+  int code = ommai_read_run(job, &counts);
+  note_end(job, &counts);
+  if (ommai_interrupted()) return ommai_interrupt_status();
+  return code == OMMAI_EXIT_DONE && counts.n_failed ? OMMAI_EXIT_FAILED : code;
 }
 
 static int run_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct omma_server_options options = values.pages.serving.server;
-  struct ommai_read_job job = {.folder = values.output, .form = (enum ommai_document_form)values.form, .resume = values.resume};
+  struct reading reading = {.job.folder = values.output, .job.form = values.form, .job.resume = values.resume};
+  struct ommai_read_job *job = &reading.job;
+  const struct ommai_strings no_words = {.items = NULL};
   int64_t n_bad = 0;
   options.offline = true;
   options.log = log_line;
   if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
-  int code = ommai_read_settings_take("read", &values.pages, arguments, &options, &job, &n_bad);
-  if (code == OMMAI_EXIT_DONE && mkdir(job.folder, 0777) != 0 && errno != EEXIST) {
-    code = ommai_failed("read: %s: %s", job.folder, strerror(errno));
+  int code = ommai_read_settings_take("read", &values.pages, arguments, &options, job, &n_bad);
+  if (code == OMMAI_EXIT_DONE && mkdir(job->folder, 0777) != 0 && errno != EEXIST) {
+    code = ommai_failed("read: %s: %s", job->folder, strerror(errno));
   }
-  if (code == OMMAI_EXIT_DONE && job.n_documents) code = read_documents(&job, &values, &options);
-  ommai_read_inputs_release(job.documents, job.n_documents);
+  if (code == OMMAI_EXIT_DONE && job->n_documents) {
+    reading.n_pages = ommai_read_settings_note("read", job);
+    code = ommai_serving_run_offline("read", &values.pages.serving, &options, &no_words, read_documents, &reading);
+  }
+  ommai_read_inputs_release(job->documents, job->n_documents);
   return code == OMMAI_EXIT_DONE && n_bad ? OMMAI_EXIT_FAILED : code;
 }
 

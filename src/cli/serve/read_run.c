@@ -16,7 +16,6 @@
 #include "cli/core/paths.h"
 #include "cli/core/progress.h"
 #include "cli/core/text_lines.h"
-#include "server/api/page_loop.h"
 
 /* ---- the journal ---- */
 
@@ -288,7 +287,7 @@ static void show_progress(void *context) {
 
 static bool is_over(void *context) { return ommai_interrupted() || ((struct run *)context)->code != OMMAI_EXIT_DONE; }
 
-static void wait(void *context) {
+static void wait_for_wake(void *context) {
   (void)context;
   ommai_interrupt_wait();
 }
@@ -298,22 +297,23 @@ static void wake(void *context) {
   ommai_interrupt_wake();
 }
 
+bool ommai_read_loop_run(const struct ommai_read_job *job, struct ommai_page_loop loop) {
+  loop.server = job->server;
+  loop.recipe = job->recipe;
+  loop.prompt = job->prompt;
+  loop.n_open = job->n_open;
+  loop.n_parallel = job->n_parallel;
+  loop.wait = wait_for_wake;
+  loop.wake = wake;
+  return ommai_page_loop_run(&loop);
+}
+
 int ommai_read_run(const struct ommai_read_job *job, struct ommai_read_counts *counts) {
   struct run run = {.job = job, .counts = counts, .code = OMMAI_EXIT_DONE, .started = ommai_clock_seconds()};
-  const struct ommai_page_loop loop = {.server = job->server,
-                                       .recipe = job->recipe,
-                                       .prompt = job->prompt,
-                                       .n_open = job->n_open,
-                                       .n_parallel = job->n_parallel,
-                                       .context = &run,
-                                       .open = open_page,
-                                       .end = end_page,
-                                       .after_turn = show_progress,
-                                       .is_over = is_over,
-                                       .wait = wait,
-                                       .wake = wake};
+  const struct ommai_page_loop loop = {
+      .context = &run, .open = open_page, .end = end_page, .after_turn = show_progress, .is_over = is_over};
   ommai_progress_begin_long(&run.progress, "reading");
-  if (!ommai_page_loop_run(&loop)) run.code = ommai_failed("read: out of memory");
+  if (!ommai_read_loop_run(job, loop)) run.code = ommai_failed("read: out of memory");
   ommai_progress_end(&run.progress);
   counts->seconds = ommai_clock_seconds() - run.started;
   return run.code;

@@ -10,6 +10,7 @@
 #include "reading/document_page.h"
 #include "reading/document_writer.h"
 #include "reading/page_source.h"
+#include "server/api/page_loop.h"
 
 /* What has been read of a document: a line of JSON for each page, in the order in which they
  * end, after one with what they depend on. A program that is killed leaves at most the last line
@@ -22,8 +23,6 @@ struct ommai_read_journal {
 };
 
 void ommai_read_journal_close(struct ommai_read_journal *journal);
-
-struct ommai_server;
 
 struct ommai_read_document {
   struct ommai_page_source source;
@@ -51,6 +50,10 @@ struct ommai_read_counts {
   int64_t n_pages, n_read, n_failed, n_earlier;
   double seconds;
 };
+
+/* Runs a loop over pages, of which the callbacks are given, as the job says; it is woken as those
+ * who wait for signals are (interrupt.h). As ommai_page_loop_run. */
+bool ommai_read_loop_run(const struct ommai_read_job *job, struct ommai_page_loop loop);
 
 /* Reads all that is not there yet, until the end or a signal (deferred by the caller). Returns an
  * exit code, DONE also after a signal and when pages failed: these have been named. */

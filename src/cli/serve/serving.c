@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "cli/core/diagnostics.h"
+#include "cli/core/interrupt.h"
 #include "cli/model/room.h"
 #include "cli/serve/serving_json.h"
 
@@ -225,11 +226,6 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   return code;
 }
 
-size_t ommai_opened_n_parallel(const struct ommai_opened *opened) {
-  int64_t n = opened->estimate.max_sequences;
-  return (size_t)(n + ommai_min_i64(n, MAX_PREPARED));
-}
-
 /* An engine that does not answer is left behind with what it calls. */
 static bool all_answer(const struct omma_engine *engine) {
   bool all = true;
@@ -248,6 +244,31 @@ void ommai_serving_close(struct ommai_opened *opened) {
   if (!all) return;
   ommai_encoding_store_destroy(opened->store);
   ommai_kv_publisher_destroy(opened->kv_publisher);
+}
+
+static size_t n_parallel_of(const struct ommai_opened *opened) {
+  int64_t n = opened->estimate.max_sequences;
+  return (size_t)(n + ommai_min_i64(n, MAX_PREPARED));
+}
+
+int ommai_serving_run_offline(const char *command, const struct ommai_serving *serving,
+                              const struct omma_server_options *options, const struct ommai_strings *arguments,
+                              int (*run)(void *context, struct ommai_server *server, size_t n_parallel), void *context) {
+  struct ommai_opened opened;
+  struct ommai_server *server;
+  struct omma_error error;
+  int code = ommai_serving_open(command, serving, options, arguments, NULL, NULL, &opened);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (ommai_server_create(options, opened.model, opened.engine, &server, &error) == OMMA_OK) {
+    ommai_interrupt_defer();
+    code = run(context, server, n_parallel_of(&opened));
+    ommai_server_destroy(server);
+    ommai_interrupt_resume();
+  } else {
+    code = ommai_failed_call(&error);
+  }
+  ommai_serving_close(&opened);
+  return code;
 }
 
 #define OMMAI_VALUES struct ommai_serving

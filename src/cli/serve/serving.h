@@ -60,7 +60,12 @@ struct ommai_opened {
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened);
-/* Requests that a command keeps under way: as many as the engines run, and further ones that are
- * prepared meanwhile. */
-size_t ommai_opened_n_parallel(const struct ommai_opened *opened);
 void ommai_serving_close(struct ommai_opened *opened);
+
+/* Opens them, calls `run` with a server over them that has no socket, while signals are deferred
+ * (interrupt.h), and closes all. n_parallel: requests that it is to keep under way, as many as the
+ * engines run, and further ones that are prepared meanwhile. Returns run's exit code, or that of
+ * what could not be opened. */
+int ommai_serving_run_offline(const char *command, const struct ommai_serving *serving,
+                              const struct omma_server_options *server, const struct ommai_strings *arguments,
+                              int (*run)(void *context, struct ommai_server *server, size_t n_parallel), void *context);
