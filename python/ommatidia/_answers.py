@@ -119,7 +119,8 @@ class Answer(Generic[T]):
 class Piece:
     """A piece of a stream; str() of it is its text. Most pieces are one token; the last one has
     finish_reason, and the one after it, which has no text, the usage. index: with `n` above 1,
-    the answer that it belongs to."""
+    the answer that it belongs to. tool_calls: what is added to calls, in OpenAI's form: {"index",
+    "function": {"arguments"}}, at a call's beginning with "id" and "name"."""
 
     text: str
     reasoning: str = ""
@@ -129,6 +130,7 @@ class Piece:
     usage: Usage | None = None
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
     index: int = 0
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -216,6 +218,7 @@ def piece_of(chunk: dict[str, Any]) -> Piece:
         usage=_usage(chunk.get("usage")),
         raw=chunk,
         index=choice.get("index", 0),
+        tool_calls=tuple(delta.get("tool_calls") or ()),
     )
 
 

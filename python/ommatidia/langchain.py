@@ -96,7 +96,6 @@ def _result(answer: Answer[Any]) -> ChatResult:
 
 
 def _chunk(piece: Piece) -> ChatGenerationChunk:
-    choices = piece.raw.get("choices") or [{}]
     calls = [
         {
             "name": call.get("function", {}).get("name"),
@@ -105,7 +104,7 @@ def _chunk(piece: Piece) -> ChatGenerationChunk:
             "index": call.get("index"),
             "type": "tool_call_chunk",
         }
-        for call in choices[0].get("delta", {}).get("tool_calls") or ()
+        for call in piece.tool_calls
     ]
     message = AIMessageChunk(
         content=piece.text,

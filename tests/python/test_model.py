@@ -115,6 +115,9 @@ def test_tool_calls_are_the_server_s(request):
         assert answers(mine.raw) == answers(theirs)
         called = mine.tool_calls[0]
         assert called.name == "weather" and called.parsed()["city"] in ("Köln", "Rome")
+        added = [delta for piece in model.chat(**fields, stream=True) for delta in piece.tool_calls]
+        assert added[0]["function"]["name"] == "weather" and {delta["index"] for delta in added} == {0}
+        assert "".join(delta["function"].get("arguments", "") for delta in added) == called.arguments
         answered = model.chat([*fields["messages"], mine.message, {"role": "tool", "tool_call_id": called.id, "content": "rain"}], max_tokens=4)
         assert answered.usage.completion_tokens == 4
     server.stop()
