@@ -145,6 +145,36 @@ static void find_nodes(const char *root, struct ommai_cpu_room *room) {
   if (count) room->nodes = count;
 }
 
+/* Bytes of the cache of the highest level that this CPU has, and the CPUs that share it. */
+static int64_t last_cache_of(const char *root, int cpu, cpu_set_t *shared) {
+  char folder[PATH_MAX], line[LIST_SIZE];
+  long last = 0;
+  int64_t bytes = 0;
+  for (int i = 0;; i++) {
+    snprintf(folder, sizeof folder, "%s/sys/devices/system/cpu/cpu%d/cache/index%d", root, cpu, i);
+    if (!read_line(folder, "level", line)) break;
+    long level = strtol(line, NULL, 10), kib;
+    if (level <= last || !read_line(folder, "size", line) || sscanf(line, "%ldK", &kib) != 1) continue;
+    if (!read_line(folder, "shared_cpu_list", line) || !parse_list(line, shared)) continue;
+    last = level;
+    bytes = (int64_t)kib * 1024;
+  }
+  return bytes;
+}
+
+static int64_t find_last_cache(const char *root, const cpu_set_t *cpus) {
+  cpu_set_t shared, counted;
+  int64_t bytes = 0;
+  CPU_ZERO(&counted);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, cpus) || CPU_ISSET(cpu, &counted)) continue;
+    CPU_ZERO(&shared);
+    bytes += last_cache_of(root, cpu, &shared);
+    CPU_OR(&counted, &counted, &shared);
+  }
+  return bytes;
+}
+
 static void choose_threads(struct ommai_cpu_room *room) {
   room->threads = room->cores;
   room->limit = room->cores < room->cpus ? OMMAI_CPU_LIMIT_CORES : OMMAI_CPU_LIMIT_CPUS;
@@ -167,6 +197,7 @@ void ommai_cpu_room(const char *root, const cpu_set_t *affinity, struct ommai_cp
   room->cores = CPU_COUNT(&room->one_of_each_core);
   room->fast_cores = CPU_COUNT(&room->one_of_each_fast_core);
   find_nodes(root, room);
+  room->last_cache_bytes = find_last_cache(root, &room->all);
   choose_threads(room);
 }
 

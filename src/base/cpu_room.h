@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What sets the number of threads. */
 enum ommai_cpu_limit { OMMAI_CPU_LIMIT_CPUS, OMMAI_CPU_LIMIT_CORES, OMMAI_CPU_LIMIT_QUOTA };
@@ -21,6 +22,8 @@ struct ommai_cpu_room {
   int fast_cores;
   /* Memory nodes (NUMA) that the CPUs lie on, at least 1. */
   int nodes;
+  /* Bytes of the last level of cache that these CPUs have, all instances together; 0: not known. */
+  int64_t last_cache_bytes;
   /* CPUs' worth of time that the tightest group gets; 0: no limit. */
   double quota;
   /* The least of CPUs, cores and quota, at least 1; a quota counts in whole CPUs. */

@@ -1,11 +1,11 @@
 /* How fast this machine computes and reads memory at best. */
 #include <omma/omma.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/cpu_room.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/cpu.h"
@@ -42,10 +42,12 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
  * are all one page of zeroes. */
 enum { SLICE_BYTES = 1 << 20, MIN_SLICES = 256, MAX_SLICES = 4096 };
 
-/* Where the C library knows of no last cache, or does not report it, the smallest must do. */
+/* Of the caches that these CPUs have, not the whole processor's: a virtual machine may report 384
+ * MiB and have 32. Where none is known, the smallest must do. */
 static int64_t count_slices(void) {
-  int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return ommai_min_i64(ommai_max_i64(2 * cache / SLICE_BYTES, MIN_SLICES), MAX_SLICES);
+  struct ommai_cpu_room room;
+  ommai_cpu_room_here(&room);
+  return ommai_min_i64(ommai_max_i64(2 * room.last_cache_bytes / SLICE_BYTES, MIN_SLICES), MAX_SLICES);
 }
 
 static void write_slice(void *context, int64_t task, int worker) {

@@ -104,6 +104,33 @@ static void threads_of_one_core_count_once(void **state) {
   assert_int_equal(room_of(root, cpus(4, 8)).cores, 4);
 }
 
+static void write_cache(const char *root, int cpu, int index, const char *level, const char *size, const char *shared) {
+  const char *const names[] = {"level", "size", "shared_cpu_list"}, *const values[] = {level, size, shared};
+  for (int i = 0; i < 3; i++) {
+    char file[128];
+    snprintf(file, sizeof file, "sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, names[i]);
+    test_write_at(root, file, values[i]);
+  }
+}
+
+/* Eight CPUs: four share 32 MiB, four others too; what the last level is, its number says. */
+static void caches_are_those_of_the_cpus(void **state) {
+  (void)state;
+  char root[TEST_PATH_SIZE];
+  test_folder_create(root);
+  assert_int_equal(room_of(root, cpus(0, 8)).last_cache_bytes, 0);
+  for (int cpu = 0; cpu < 8; cpu++) {
+    write_cache(root, cpu, 0, "1\n", "48K\n", cpu < 4 ? "0-3\n" : "4-7\n");
+    write_cache(root, cpu, 1, "3\n", "32768K\n", cpu < 4 ? "0-3\n" : "4-7\n");
+    write_cache(root, cpu, 2, "2\n", "1024K\n", cpu < 4 ? "0-3\n" : "4-7\n");
+  }
+  assert_int_equal(room_of(root, cpus(0, 8)).last_cache_bytes, 64 << 20);
+  assert_int_equal(room_of(root, cpus(1, 3)).last_cache_bytes, 32 << 20);
+  assert_int_equal(room_of(root, cpus(3, 5)).last_cache_bytes, 64 << 20);
+  for (int cpu = 0; cpu < 8; cpu++) write_cache(root, cpu, 1, "3\n", "much\n", "0-7\n");
+  assert_int_equal(room_of(root, cpus(0, 8)).last_cache_bytes, 2 << 20); /* of level 2, which is known */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_machine_without_files_has_its_affinity),
@@ -112,6 +139,7 @@ int main(void) {
       cmocka_unit_test(version_1_has_other_files),
       cmocka_unit_test(a_cpuset_counts),
       cmocka_unit_test(threads_of_one_core_count_once),
+      cmocka_unit_test(caches_are_those_of_the_cpus),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
