@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu_room.h"
+#include "base/cpu_share.h"
 #include "base/error.h"
 
 #if defined(__x86_64__)
@@ -222,6 +223,19 @@ static void pin_workers(struct ommai_team *team, const struct ommai_cpu_room *ro
     }
     index++;
   }
+}
+
+bool ommai_team_bind_caller(int n_threads, cpu_set_t *before) {
+  struct ommai_cpu_room room;
+  cpu_set_t cpus, first;
+  ommai_cpu_room_here(&room);
+  if (n_threads == 1 || !find_cpus(&room, n_threads, &cpus) || CPU_COUNT(&cpus) != n_threads) return false;
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &cpus)) cpu++;
+  CPU_ZERO(&first);
+  CPU_SET(cpu, &first);
+  ommai_cpu_bind(&first, before);
+  return true;
 }
 
 /* Memory and what workers wait with; threads are not started yet. */

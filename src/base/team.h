@@ -4,6 +4,7 @@
 
 #include <omma/host.h>
 #include <omma/status.h>
+#include <sched.h>
 #include <stdbool.h>
 
 struct ommai_team;
@@ -23,6 +24,12 @@ int ommai_team_cpu_count(void);
 enum omma_status ommai_team_create(int n_threads, bool pin, const struct omma_allocator *allocator, struct ommai_team **team,
                                    struct omma_error *error);
 void ommai_team_destroy(struct ommai_team *team);
+
+/* Binds the calling thread to the CPU that a team of n_threads leaves to its caller where it is
+ * made with `pin`, if the team has a thread for each CPU: a caller that the scheduler has put on
+ * the CPU of a worker waits for it, and may do so for many runs while another program has its own.
+ * *before: where the thread was. False: it is left alone. */
+bool ommai_team_bind_caller(int n_threads, cpu_set_t *before);
 
 /* The interface to hand down. Valid as long as the team. */
 const struct omma_team *ommai_team_interface(const struct ommai_team *team);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/sized.h"
+#include "base/team.h"
 #include "engine/engine_stats.h"
 #include "request/request.h"
 
@@ -167,6 +168,8 @@ static void wind_down(struct omma_engine *engine) {
 static void *engine_main(void *argument) {
   pthread_setname_np(pthread_self(), "omma-engine");
   struct omma_engine *engine = argument;
+  cpu_set_t ignored;
+  if (engine->model->pin_threads) ommai_team_bind_caller(engine->model->network.n_threads, &ignored);
   while (ommai_request_queue_wait(&engine->shared->queue, ommai_scheduler_has_work(&engine->scheduler))) {
     if (engine->set) atomic_store(&engine->turn_began, ommai_clock_ns());
     ommai_engine_turn(engine);

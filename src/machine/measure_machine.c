@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu_room.h"
+#include "base/cpu_share.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/cpu.h"
@@ -24,6 +25,25 @@ static void peak_task(void *context, int64_t task, int worker) {
   run->loop(run->rounds);
 }
 
+/* A team with a thread for each CPU, and the caller on its own. */
+struct bound_team {
+  struct ommai_team *team;
+  bool is_bound;
+  cpu_set_t before;
+};
+
+static enum omma_status bound_team_create(int n_threads, struct bound_team *bound, struct omma_error *error) {
+  OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &bound->team, error));
+  bound->is_bound = ommai_team_bind_caller(n_threads, &bound->before);
+  return OMMA_OK;
+}
+
+static void bound_team_destroy(struct bound_team *bound) {
+  cpu_set_t ignored;
+  if (bound->is_bound) ommai_cpu_bind(&bound->before, &ignored);
+  ommai_team_destroy(bound->team);
+}
+
 static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop loop) {
   enum { ROUNDS = 400000, REPEATS = 7 };
   struct peak_run run = {loop, ROUNDS};
@@ -40,13 +60,14 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
 
 /* Memory that no cache holds, in slices for whoever is free. Written first: pages that never were
  * are all one page of zeroes. */
-enum { SLICE_BYTES = 1 << 20, MIN_SLICES = 256, MAX_SLICES = 4096 };
+enum { SLICE_BYTES = 1 << 20, MIN_SLICES = 128, SLICES_WHERE_UNKNOWN = 256, MAX_SLICES = 4096 };
 
 /* Of the caches that these CPUs have, not the whole processor's: a virtual machine may report 384
- * MiB and have 32. Where none is known, the smallest must do. */
+ * MiB and have 32. */
 static int64_t count_slices(void) {
   struct ommai_cpu_room room;
   ommai_cpu_room_here(&room);
+  if (room.last_cache_bytes == 0) return SLICES_WHERE_UNKNOWN;
   return ommai_min_i64(ommai_max_i64(2 * room.last_cache_bytes / SLICE_BYTES, MIN_SLICES), MAX_SLICES);
 }
 
@@ -79,25 +100,25 @@ static double measure_read(const struct omma_team *team, uint64_t *memory, int64
 enum omma_status omma_measure_read(int n_threads, double *gbps, struct omma_error *error) {
   const struct omma_allocator *allocator = &ommai_huge_page_allocator;
   size_t n_slices = (size_t)count_slices();
-  struct ommai_team *team;
+  struct bound_team bound;
   if (n_threads == 0) n_threads = ommai_team_cpu_count();
-  OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
+  OMMAI_TRY(bound_team_create(n_threads, &bound, error));
   uint64_t *memory = ommai_allocate_uninitialised(allocator, n_slices, SLICE_BYTES);
-  if (memory) *gbps = measure_read(ommai_team_interface(team), memory, (int64_t)n_slices);
+  if (memory) *gbps = measure_read(ommai_team_interface(bound.team), memory, (int64_t)n_slices);
   ommai_release(allocator, memory, n_slices, SLICE_BYTES);
-  ommai_team_destroy(team);
+  bound_team_destroy(&bound);
   return memory ? OMMA_OK : ommai_fail_memory(error, "what is read to measure the memory", n_slices * SLICE_BYTES);
 }
 
 enum omma_status omma_measure_machine(const char *isa, int n_threads, struct omma_machine *machine, struct omma_error *error) {
   enum ommai_cpu_level level;
-  struct ommai_team *team;
+  struct bound_team bound;
   if (n_threads == 0) n_threads = ommai_team_cpu_count();
   OMMAI_TRY(ommai_cpu_select(isa, &level, error));
-  OMMAI_TRY(ommai_team_create(n_threads, true, &ommai_default_allocator, &team, error));
+  OMMAI_TRY(bound_team_create(n_threads, &bound, error));
   *machine = (struct omma_machine){.n_threads = n_threads,
-                                   .f32_gflops = measure(team, n_threads, ommai_peak_f32(level)),
-                                   .bf16_gflops = measure(team, n_threads, ommai_peak_bf16(level))};
-  ommai_team_destroy(team);
+                                   .f32_gflops = measure(bound.team, n_threads, ommai_peak_f32(level)),
+                                   .bf16_gflops = measure(bound.team, n_threads, ommai_peak_bf16(level))};
+  bound_team_destroy(&bound);
   return OMMA_OK;
 }

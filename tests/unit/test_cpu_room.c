@@ -128,7 +128,8 @@ static void caches_are_those_of_the_cpus(void **state) {
   assert_int_equal(room_of(root, cpus(1, 3)).last_cache_bytes, 32 << 20);
   assert_int_equal(room_of(root, cpus(3, 5)).last_cache_bytes, 64 << 20);
   for (int cpu = 0; cpu < 8; cpu++) write_cache(root, cpu, 1, "3\n", "much\n", "0-7\n");
-  assert_int_equal(room_of(root, cpus(0, 8)).last_cache_bytes, 2 << 20); /* of level 2, which is known */
+  /* of level 2, which is known */
+  assert_int_equal(room_of(root, cpus(0, 8)).last_cache_bytes, 2 << 20);
 }
 
 int main(void) {

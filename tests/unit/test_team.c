@@ -2,7 +2,11 @@
  * refusals, failing allocations. */
 #include <omma/team.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
+#include "base/allocator.h"
+#include "base/cpu_share.h"
+#include "base/team.h"
 #include "support/test.h"
 
 enum { N_TASKS = 1000, MAX_WORKERS = 4 };
@@ -86,6 +90,48 @@ static void no_one_sleeps_on(void **state) {
   omma_team_destroy(team);
 }
 
+struct places {
+  cpu_set_t of[MAX_WORKERS];
+  atomic_int n_seen;
+};
+
+/* Each worker has one task: none ends before all have begun. */
+static void note_place(void *context, int64_t task, int worker) {
+  struct places *places = context;
+  (void)task;
+  pthread_getaffinity_np(pthread_self(), sizeof places->of[worker], &places->of[worker]);
+  atomic_fetch_add(&places->n_seen, 1);
+  while (atomic_load(&places->n_seen) < 2) sched_yield();
+}
+
+/* Where there is a thread for each CPU, nobody is on the caller's. */
+static void a_bound_caller_has_a_cpu_of_its_own(void **state) {
+  (void)state;
+  struct omma_error error;
+  struct ommai_team *team;
+  struct places places = {.n_seen = 0};
+  cpu_set_t all, before, now, both;
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  assert_false(ommai_team_bind_caller(1, &before));
+  if (CPU_COUNT(&all) < 2) skip_because("one CPU");
+  CPU_ZERO(&both); /* of a machine of two */
+  for (int cpu = 0; CPU_COUNT(&both) < 2; cpu++) {
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &both);
+  }
+  ommai_cpu_bind(&both, &before);
+  assert_false(ommai_team_bind_caller(3, &now));
+  assert_ok(ommai_team_create(2, true, &ommai_default_allocator, &team, &error), &error);
+  assert_true(ommai_team_bind_caller(2, &now));
+  assert_true(CPU_EQUAL(&now, &both));
+  ommai_team_run(ommai_team_interface(team), 2, note_place, &places);
+  ommai_team_destroy(team);
+  ommai_cpu_bind(&before, &now);
+  assert_true(CPU_EQUAL(&now, &places.of[0]));
+  assert_int_equal(CPU_COUNT(&places.of[0]), 1);
+  assert_int_equal(CPU_COUNT(&places.of[1]), 1);
+  assert_false(CPU_EQUAL(&places.of[0], &places.of[1]));
+}
+
 struct body_call {
   void (*body)(void *);
   void *data;
@@ -136,6 +182,7 @@ int main(void) {
       cmocka_unit_test(pool_runs_each_task_once),
       cmocka_unit_test(pool_refuses_and_survives),
       cmocka_unit_test(no_one_sleeps_on),
+      cmocka_unit_test(a_bound_caller_has_a_cpu_of_its_own),
       cmocka_unit_test(openmp_runs_each_task_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best
 }
 
 int ommai_measure_read(int n_threads, double *gbps) {
-  enum { MEASUREMENTS = 3 };
+  enum { MEASUREMENTS = 2 };
   struct omma_error error;
   double found;
   *gbps = 0;

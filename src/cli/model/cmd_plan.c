@@ -103,9 +103,21 @@ static int size_images(const struct omma_model *model, const struct values *valu
   return OMMAI_EXIT_DONE;
 }
 
+/* One reading each time: an estimate is not a benchmark's figure, and what differs is said. */
+static int read_peak(const struct values *values, struct estimate *estimate) {
+  struct omma_machine machine;
+  struct omma_error error;
+  if (omma_measure_machine(ommai_common_isa(&values->common), estimate->model.n_threads, &machine, &error) != OMMA_OK) {
+    return ommai_failed_call(&error);
+  }
+  bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
+  estimate->peak_type = bf16 ? "bf16" : "f32";
+  estimate->peaks.gflops[estimate->peaks.n++] = ommai_machine_gflops(&machine, bf16);
+  return OMMAI_EXIT_DONE;
+}
+
 static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
   struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = values->max_num_seqs};
-  struct omma_machine machine;
   struct omma_error error;
   int64_t largest = 0;
   for (size_t i = 0; i < estimate->sources.count; i++) {
@@ -113,17 +125,10 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   }
   omma_model_get_info(model, &estimate->model);
   if (omma_estimate_memory(model, &options, largest, &estimate->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
-  if (omma_measure_machine(ommai_common_isa(&values->common), estimate->model.n_threads, &machine, &error) != OMMA_OK) {
-    return ommai_failed_call(&error);
-  }
   bool int8 = strcmp(estimate->model.vision_weights, "int8") == 0;
-  bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
-  estimate->peak_type = bf16 ? "bf16" : "f32";
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
   int code = ommai_weight_choices_make(&values->common, &options, estimate->model.n_threads, largest, &estimate->choices);
-  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
-    code = ommai_peaks_read(&estimate->peaks, ommai_common_isa(&values->common), estimate->model.n_threads, bf16);
-  }
+  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) code = read_peak(values, estimate);
   return code;
 }
 
