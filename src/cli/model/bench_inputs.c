@@ -1,5 +1,6 @@
 #include "cli/model/bench_inputs.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -172,4 +173,54 @@ int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *
   for (size_t i = 0; i < n && n_texts > 0; i++) tokens[i] = texts[next_random(&seed) % n_texts];
   ommai_release(&ommai_default_allocator, texts, vocab_size, sizeof *texts);
   return n_texts > 0 ? OMMAI_EXIT_DONE : ommai_failed("bench: %s: no token has a text", info.directory);
+}
+
+/* ---- answers ---- */
+
+struct asked {
+  const struct omma_callbacks *callbacks; /* the caller's */
+  pthread_mutex_t lock;                   /* of the following */
+  pthread_cond_t ended;
+  int64_t n_open;
+  struct omma_error error;
+};
+
+static bool on_token(void *context, const struct omma_token_event *event) {
+  const struct omma_callbacks *callbacks = ((const struct asked *)context)->callbacks;
+  return callbacks->on_token(callbacks->context, event);
+}
+
+static void end_one(struct asked *asked, const struct omma_error *error) {
+  pthread_mutex_lock(&asked->lock);
+  if (error) asked->error = *error;
+  asked->n_open--;
+  pthread_cond_signal(&asked->ended);
+  pthread_mutex_unlock(&asked->lock);
+}
+
+static void on_finish(void *context, const struct omma_result *result) {
+  struct asked *asked = context;
+  if (asked->callbacks->on_finish) asked->callbacks->on_finish(asked->callbacks->context, result);
+  end_one(asked, result->finish == OMMA_FINISH_ERROR ? &result->error : NULL);
+}
+
+enum omma_status ommai_ask_together(struct omma_engine *engine, const struct omma_request *request, int64_t n,
+                                    const struct omma_callbacks *callbacks, struct omma_error *error) {
+  struct asked asked = {.callbacks = callbacks, .n_open = n};
+  const struct omma_callbacks own = {.context = &asked, .on_token = on_token, .on_finish = on_finish};
+  enum omma_status status = OMMA_OK;
+  struct omma_error cause;
+  pthread_mutex_init(&asked.lock, NULL);
+  pthread_cond_init(&asked.ended, NULL);
+  for (int64_t i = 0; i < n; i++) {
+    if (status == OMMA_OK) status = omma_engine_submit(engine, request, &own, NULL, &cause);
+    if (status != OMMA_OK) end_one(&asked, &cause);
+  }
+  pthread_mutex_lock(&asked.lock);
+  while (asked.n_open) pthread_cond_wait(&asked.ended, &asked.lock);
+  pthread_mutex_unlock(&asked.lock);
+  pthread_mutex_destroy(&asked.lock);
+  pthread_cond_destroy(&asked.ended);
+  *error = asked.error;
+  return asked.error.status;
 }

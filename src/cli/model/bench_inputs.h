@@ -1,5 +1,5 @@
 /* What benchmarks run on: segmentations from the command line, random tensors, images of noise,
- * random tokens. */
+ * random tokens; and how answers are waited for. */
 #pragma once
 
 #include <omma/attention.h>
@@ -36,3 +36,8 @@ int ommai_noise_image(int32_t width, int32_t height, uint64_t seed, struct omma_
 /* n token ids drawn from those that have a text and are not markers, the same for the same seed.
  * Returns an exit code. */
 int ommai_random_tokens(const struct omma_model *model, uint64_t seed, int32_t *tokens, size_t n);
+
+/* Asks for n answers to a request at once, with these callbacks, and waits until all have ended.
+ * Errors: why one of them could not be submitted, or failed. */
+enum omma_status ommai_ask_together(struct omma_engine *engine, const struct omma_request *request, int64_t n,
+                                    const struct omma_callbacks *callbacks, struct omma_error *error);

@@ -3,7 +3,6 @@
  * same threads read from memory, both measured in the same run. */
 #include <math.h>
 #include <omma/omma.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,7 +173,7 @@ static int create_engine(struct bench *bench) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* What the answers of a run do, on the engine's thread; `open` is shared. */
+/* What the answers of a run do, on the engine's thread. */
 struct follower {
   struct ommai_progress progress;
   int64_t n_done, n_total; /* prompts' tokens and generated ones */
@@ -186,10 +185,6 @@ struct follower {
   int64_t step_start; /* when the step in progress began, while steps are timed */
   double fastest;     /* seconds of a step; 0: none yet */
   double prefill;     /* seconds of the prompts; one after the other */
-  struct omma_error error;
-  pthread_mutex_t lock;
-  pthread_cond_t ended;
-  int64_t n_open;
 };
 
 /* A token of a timed step; the step ends with that of the last answer. */
@@ -217,41 +212,18 @@ static bool on_token(void *context, const struct omma_token_event *event) {
 static void on_finish(void *context, const struct omma_result *result) {
   struct follower *follower = context;
   follower->prefill += result->timings.prefill;
-  pthread_mutex_lock(&follower->lock);
-  if (result->finish == OMMA_FINISH_ERROR) follower->error = result->error;
-  follower->n_open--;
-  pthread_cond_signal(&follower->ended);
-  pthread_mutex_unlock(&follower->lock);
-}
-
-static enum omma_status run_batch(const struct bench *bench, const struct context *context, struct follower *follower) {
-  const struct omma_callbacks callbacks = {.context = follower, .on_token = on_token, .on_finish = on_finish};
-  enum omma_status status = OMMA_OK;
-  for (int64_t i = 0; i < bench->values->batch && status == OMMA_OK; i++) {
-    pthread_mutex_lock(&follower->lock);
-    follower->n_open++;
-    pthread_mutex_unlock(&follower->lock);
-    status = omma_engine_submit(bench->engine, context->request, &callbacks, NULL, &follower->error);
-    if (status != OMMA_OK) follower->n_open--;
-  }
-  pthread_mutex_lock(&follower->lock);
-  while (follower->n_open) pthread_cond_wait(&follower->ended, &follower->lock);
-  pthread_mutex_unlock(&follower->lock);
-  return status == OMMA_OK ? follower->error.status : status;
 }
 
 /* Runs a length; rounds from 0 on are noted. */
 static int run_once(const struct bench *bench, struct context *context, int64_t round) {
   int64_t batch = bench->values->batch;
   struct follower follower = {.n_batch = batch, .n_total = batch * bench->values->tokens};
-  pthread_mutex_init(&follower.lock, NULL);
-  pthread_cond_init(&follower.ended, NULL);
+  const struct omma_callbacks callbacks = {.context = &follower, .on_token = on_token, .on_finish = on_finish};
+  struct omma_error error;
   ommai_progress_begin(&follower.progress, "prompt and tokens");
-  enum omma_status status = run_batch(bench, context, &follower);
+  enum omma_status status = ommai_ask_together(bench->engine, context->request, batch, &callbacks, &error);
   ommai_progress_end(&follower.progress);
-  pthread_mutex_destroy(&follower.lock);
-  pthread_cond_destroy(&follower.ended);
-  if (status != OMMA_OK) return ommai_failed_call(&follower.error);
+  if (status != OMMA_OK) return ommai_failed_call(&error);
   if (round < 0) return OMMAI_EXIT_DONE;
   if (follower.n_tokens == 0) {
     return ommai_failed("bench decode: the first answer ended before the last one began: give more --tokens");

@@ -4,7 +4,6 @@
  * machine's threads is the check. */
 #include <math.h>
 #include <omma/omma.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,15 +80,11 @@ struct bench {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Answers of one work on the engine's thread; `n_open` is shared. */
+/* Answers of one work on the engine's thread. */
 struct answers {
   struct ommai_scale_recorder *recorder;
   int64_t n, n_begun, n_tokens; /* tokens of recorded steps */
   bool steps, over;             /* steps are recorded, not the prompt; the recording is over */
-  struct omma_error error;
-  pthread_mutex_t lock;
-  pthread_cond_t ended;
-  int64_t n_open;
 };
 
 /* Steps are recorded from when all answers have begun until one ends; a prompt until its token. */
@@ -109,34 +104,6 @@ static bool on_token(void *context, const struct omma_token_event *event) {
   return true;
 }
 
-static void on_finish(void *context, const struct omma_result *result) {
-  struct answers *answers = context;
-  pthread_mutex_lock(&answers->lock);
-  if (result->finish == OMMA_FINISH_ERROR) answers->error = result->error;
-  answers->n_open--;
-  pthread_cond_signal(&answers->ended);
-  pthread_mutex_unlock(&answers->lock);
-}
-
-static enum omma_status submit_all(struct bench *bench, const struct omma_request *request, struct answers *answers) {
-  const struct omma_callbacks callbacks = {.context = answers, .on_token = on_token, .on_finish = on_finish};
-  enum omma_status status = OMMA_OK;
-  for (int64_t i = 0; i < answers->n && status == OMMA_OK; i++) {
-    pthread_mutex_lock(&answers->lock);
-    answers->n_open++;
-    pthread_mutex_unlock(&answers->lock);
-    status = omma_engine_submit(bench->engine, request, &callbacks, NULL, &answers->error);
-    if (status == OMMA_OK) continue;
-    pthread_mutex_lock(&answers->lock);
-    answers->n_open--;
-    pthread_mutex_unlock(&answers->lock);
-  }
-  pthread_mutex_lock(&answers->lock);
-  while (answers->n_open) pthread_cond_wait(&answers->ended, &answers->lock);
-  pthread_mutex_unlock(&answers->lock);
-  return status == OMMA_OK ? answers->error.status : status;
-}
-
 /* A prompt that the engine has not seen, and n answers to it. */
 static int run_text(struct bench *bench, int64_t n_prompt, int64_t n_tokens, int64_t n) {
   struct omma_error error;
@@ -147,14 +114,11 @@ static int run_text(struct bench *bench, int64_t n_prompt, int64_t n_tokens, int
   if (omma_request_create_tokens(bench->model, tokens, (size_t)n_prompt, &options, &request, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
-  pthread_mutex_init(&answers.lock, NULL);
-  pthread_cond_init(&answers.ended, NULL);
+  const struct omma_callbacks callbacks = {.context = &answers, .on_token = on_token};
   if (!answers.steps) ommai_scale_recorder_begin(&bench->recorder);
-  enum omma_status status = submit_all(bench, request, &answers);
-  pthread_mutex_destroy(&answers.lock);
-  pthread_cond_destroy(&answers.ended);
+  enum omma_status status = ommai_ask_together(bench->engine, request, n, &callbacks, &error);
   omma_request_destroy(request);
-  if (status != OMMA_OK) return ommai_failed_call(&answers.error);
+  if (status != OMMA_OK) return ommai_failed_call(&error);
   /* Answers go in order, so the first one's end is the first token of its step. */
   bench->n_steps = answers.steps ? (answers.n_tokens + n - 1) / n : 1;
   if (bench->n_steps < 1)
