@@ -127,6 +127,14 @@ def test_streams_choices_and_refusals(traced, collector):
             assert found["gen_ai.usage.completion_tokens"] == choices.json["usage"]["completion_tokens"] and stages[-1]["name"] == "decode"
 
 
+def test_several_answers_wait_once(traced, collector):
+    """Of these nothing is known but their tokens: the request does not wait after its first one."""
+    assert traced.chat("[[tokens=1]]", n=2).status == 200
+    [(root, stages)] = collector.wait_for(1)
+    check_tree(root, stages)
+    assert [span["name"] for span in stages] == ["decode"]
+
+
 @pytest.mark.real_only
 def test_what_is_posted(start, collector):
     """To the standard path where the URL has none; the program under the name that it is given."""

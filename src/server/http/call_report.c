@@ -85,13 +85,14 @@ static int64_t first_of(int64_t a, int64_t b, int64_t c) { return a ? a : b ? b 
 static void add_stages(struct ommai_trace_record *record, const struct ommai_call_trace *trace, double decode_image) {
   int64_t encode_ns = trace->encoded_ns ? trace->encoded_ns - (int64_t)(trace->encode * 1e9) : 0;
   int64_t images_ns = trace->images_decoded_ns;
+  int64_t answer_ns = first_of(trace->first_token_ns, trace->finished_ns, 0);
   add_stage(record, "decode_image", images_ns ? images_ns - (int64_t)(decode_image * 1e9) : 0, images_ns);
-  add_stage(record, "queue", trace->submitted_ns, first_of(encode_ns, trace->prefill_ns, trace->finished_ns));
+  add_stage(record, "queue", trace->submitted_ns, first_of(encode_ns, trace->prefill_ns, answer_ns));
   add_stage(record, "encode", encode_ns, trace->encoded_ns);
   if (encode_ns && trace->prefill_ns - trace->encoded_ns > MIN_WAIT_NS) {
     add_stage(record, "queue", trace->encoded_ns, trace->prefill_ns);
   }
-  add_stage(record, "prefill", trace->prefill_ns, first_of(trace->first_token_ns, trace->finished_ns, 0));
+  add_stage(record, "prefill", trace->prefill_ns, answer_ns);
   add_stage(record, "decode", trace->first_token_ns, trace->finished_ns);
 }
 
