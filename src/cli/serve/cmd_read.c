@@ -51,7 +51,8 @@ static int read_documents(void *context, struct ommai_server *server, size_t n_p
 static int run_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct omma_server_options options = values.pages.serving.server;
-  struct reading reading = {.job.folder = values.output, .job.form = values.form, .job.resume = values.resume};
+  struct reading reading = {
+      .job.folder = values.output, .job.form = (enum ommai_document_form)values.form, .job.resume = values.resume};
   struct ommai_read_job *job = &reading.job;
   const struct ommai_strings no_words = {.items = NULL};
   int64_t n_bad = 0;
