@@ -111,56 +111,71 @@ bool ommai_scale_passes_fold(const struct ommai_scale_pass *passes, size_t n, st
   return good;
 }
 
-/* A new run of n tasks in the trace. False where none is recorded. */
-static bool note_run(struct ommai_scale_recorder *recorder, size_t n, int64_t now) {
-  struct ommai_scale_trace *trace = &recorder->trace;
-  if (!recorder->recording) return false;
+/* Where the seconds of a new run's n tasks go. NULL: none is recorded. */
+static double *note_run(struct ommai_scale_recorder *recorder, size_t n, int64_t now) {
+  struct ommai_scale_trace *trace = &recorder->passes[recorder->mode].trace;
+  if (!recorder->recording) return NULL;
   if (!make_room(trace, n)) {
     trace->out_of_memory = true;
-    return false;
+    return NULL;
   }
-  double gap = recorder->end ? seconds_between(recorder->end, now) : 0;
+  double gap = recorder->end ? seconds_between(recorder->end, now) : 0, *tasks = trace->tasks + trace->n_tasks;
   trace->runs[trace->n_runs++] = (struct ommai_scale_run){gap, trace->n_tasks, n};
-  return true;
+  trace->n_tasks += n;
+  return tasks;
 }
 
-static void run_alone(void *context, int64_t n_tasks, omma_task task, void *task_context) {
-  struct ommai_scale_recorder *recorder = context;
-  struct ommai_scale_trace *trace = &recorder->trace;
+static void run_alone(int64_t n_tasks, omma_task task, void *context, double *seconds) {
   int64_t before = ommai_clock_ns();
-  bool noted = note_run(recorder, (size_t)n_tasks, before);
   for (int64_t i = 0; i < n_tasks; i++) {
-    task(task_context, i, 0);
-    if (!noted) continue;
+    task(context, i, 0);
     int64_t now = ommai_clock_ns();
-    trace->tasks[trace->n_tasks++] = seconds_between(before, now);
+    seconds[i] = seconds_between(before, now);
     before = now;
   }
-  recorder->end = ommai_clock_ns();
 }
 
-static void run_inner(void *context, int64_t n_tasks, omma_task task, void *task_context) {
+static void run(void *context, int64_t n_tasks, omma_task task, void *task_context) {
   struct ommai_scale_recorder *recorder = context;
-  struct ommai_scale_trace *trace = &recorder->trace;
+  const struct omma_team *inner = recorder->inner ? recorder->inner : &ommai_serial_team;
+  bool together = recorder->mode == OMMAI_SCALE_TOGETHER;
   int64_t start = ommai_clock_ns();
-  bool noted = note_run(recorder, 1, start);
-  recorder->inner->run(recorder->inner->context, n_tasks, task, task_context);
+  double *seconds = note_run(recorder, together ? 1 : (size_t)n_tasks, start);
+  if (!seconds || together) {
+    inner->run(inner->context, n_tasks, task, task_context);
+  } else if (recorder->mode == OMMAI_SCALE_ALONE) {
+    run_alone(n_tasks, task, task_context, seconds);
+  } else {
+    ommai_scale_run_in_turn(inner, n_tasks, task, task_context, recorder->reading, seconds);
+  }
   recorder->end = ommai_clock_ns();
-  if (noted) trace->tasks[trace->n_tasks++] = seconds_between(start, recorder->end);
+  if (seconds && together) *seconds = seconds_between(start, recorder->end);
 }
 
-void ommai_scale_recorder_init(struct ommai_scale_recorder *recorder, const struct omma_team *inner) {
-  *recorder = (struct ommai_scale_recorder){.team = {recorder, inner ? inner->n_workers : 1, inner ? run_inner : run_alone},
-                                            .inner = inner};
+void ommai_scale_recorder_init(struct ommai_scale_recorder *recorder, const struct omma_team *inner,
+                               const struct ommai_scale_reading *reading) {
+  *recorder = (struct ommai_scale_recorder){.team = {recorder, inner ? inner->n_workers : 1, run},
+                                            .inner = inner,
+                                            .reading = reading,
+                                            .mode = inner ? OMMAI_SCALE_IN_TURN : OMMAI_SCALE_ALONE};
 }
 
 void ommai_scale_recorder_begin(struct ommai_scale_recorder *recorder) {
-  recorder->trace.n_runs = recorder->trace.n_tasks = 0;
   recorder->end = 0;
   recorder->recording = true;
+  recorder->passes[recorder->mode].n_steps++;
+}
+
+void ommai_scale_recorder_step(struct ommai_scale_recorder *recorder) {
+  if (recorder->inner) recorder->mode = OMMAI_SCALE_IN_TURN + OMMAI_SCALE_TOGETHER - recorder->mode;
+  recorder->passes[recorder->mode].n_steps++;
 }
 
 void ommai_scale_recorder_end(struct ommai_scale_recorder *recorder) { recorder->recording = false; }
+
+void ommai_scale_recorder_release(struct ommai_scale_recorder *recorder) {
+  for (int i = 0; i < OMMAI_SCALE_MODES; i++) ommai_scale_trace_release(&recorder->passes[i].trace);
+}
 
 /* ---- what a run costs ------------------------------------------------------------------------ */
 
@@ -224,4 +239,18 @@ struct ommai_scale_time ommai_scale_predict(const struct ommai_scale_trace *trac
     if (run->n_tasks > 1 && n_workers > 1) time.parallel += cost;
   }
   return time;
+}
+
+struct ommai_scale_bounds ommai_scale_bounds(const struct ommai_scale_reads *reads, double parallel, int n_workers,
+                                             double gbps) {
+  if (gbps <= 0) return (struct ommai_scale_bounds){parallel, parallel, 0};
+  double memory = reads->bytes / gbps * 1e-9, alone = reads->bytes / (n_workers * reads->core_gbps) * 1e-9;
+  double slower = fmax(memory - alone, 0);
+  return (struct ommai_scale_bounds){fmax(parallel, memory), fmax(parallel + slower, memory), memory};
+}
+
+double ommai_scale_shown(const struct ommai_scale_bounds *bounds, double seconds) {
+  const double least = 0.05; /* of the time, which is not known better */
+  double span = bounds->plain - bounds->hidden;
+  return span < least * bounds->hidden ? -1 : fmin(fmax((seconds - bounds->hidden) / span, 0), 1);
 }

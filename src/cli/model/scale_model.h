@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/model/scale_turn.h"
+
 /* One run of a team. */
 struct ommai_scale_run {
   double gap; /* seconds of the caller since the run before */
@@ -37,19 +39,32 @@ bool ommai_scale_passes_fold(const struct ommai_scale_pass *passes, size_t n, st
 
 void ommai_scale_trace_release(struct ommai_scale_trace *trace);
 
-/* A team that notes what it runs: alone, task by task; or on `inner`, each run as one task. `begin`
- * and `end` are called while no run is in progress. */
+/* How a recorder's runs are worked: by the caller alone, with each task timed; by the workers of
+ * another team in turn, likewise; by that team as it does, each run as one task. */
+enum ommai_scale_mode { OMMAI_SCALE_ALONE, OMMAI_SCALE_IN_TURN, OMMAI_SCALE_TOGETHER, OMMAI_SCALE_MODES };
+
+/* A team that notes what it runs. All but the team's `run` is called while no run is in
+ * progress. */
 struct ommai_scale_recorder {
   struct omma_team team;
-  const struct omma_team *inner; /* NULL: one worker, the caller */
-  struct ommai_scale_trace trace;
+  const struct omma_team *inner;             /* NULL: alone */
+  const struct ommai_scale_reading *reading; /* of workers that wait for their turn */
+  enum ommai_scale_mode mode;
+  struct ommai_scale_pass passes[OMMAI_SCALE_MODES]; /* what was recorded in each mode */
   bool recording;
   int64_t end; /* of the last run so far; 0: none */
 };
 
-void ommai_scale_recorder_init(struct ommai_scale_recorder *recorder, const struct omma_team *inner);
+/* inner and reading: NULL, or a team with a thread for each worker, first in turn. */
+void ommai_scale_recorder_init(struct ommai_scale_recorder *recorder, const struct omma_team *inner,
+                               const struct ommai_scale_reading *reading);
+/* The first step; what was recorded before is kept. */
 void ommai_scale_recorder_begin(struct ommai_scale_recorder *recorder);
+/* The next step, of an inner team in the other mode: so that steps of both find the machine in the
+ * same state. */
+void ommai_scale_recorder_step(struct ommai_scale_recorder *recorder);
 void ommai_scale_recorder_end(struct ommai_scale_recorder *recorder);
+void ommai_scale_recorder_release(struct ommai_scale_recorder *recorder);
 
 /* What a run costs beyond its tasks: alone + step log2(workers) seconds. */
 struct ommai_scale_barrier {
@@ -69,6 +84,26 @@ struct ommai_scale_time {
  * of its group, or of the next group that has one. */
 struct ommai_scale_time ommai_scale_predict(const struct ommai_scale_trace *trace, int n_workers,
                                             const struct ommai_scale_barrier *barrier);
+
+/* What a work reads from memory, and how fast a core that reads alone does. */
+struct ommai_scale_reads {
+  double bytes, core_gbps;
+};
+
+/* Seconds between which the parallel part of a work lies where its workers together read more
+ * slowly than as many cores alone. Each task takes longer by what its reading does, and computes
+ * meanwhile: all of that is hidden, or none. */
+struct ommai_scale_bounds {
+  double hidden, plain, memory; /* memory: of reading alone, which the others are never below */
+};
+
+/* `parallel`: without that, on n_workers; gbps 0: memory as fast as they like. */
+struct ommai_scale_bounds ommai_scale_bounds(const struct ommai_scale_reads *reads, double parallel, int n_workers,
+                                             double gbps);
+
+/* How far from `hidden` to `plain` seconds are that were measured, 0 to 1; -1 where these are too
+ * close to each other to tell. */
+double ommai_scale_shown(const struct ommai_scale_bounds *bounds, double seconds);
 
 /* Workers of the largest team that can be predicted. */
 enum { OMMAI_SCALE_MAX_WORKERS = 1024 };
