@@ -1,6 +1,7 @@
 #include "base/cpu_room.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,4 +226,10 @@ const char *ommai_cpu_room_describe(const struct ommai_cpu_room *room, char *out
            room->cores, ommai_plural(room->cores), fast, nodes, quota, room->threads, ommai_plural(room->threads),
            reasons[room->limit]);
   return out;
+}
+
+void ommai_cpu_bind(const cpu_set_t *cpus, cpu_set_t *before) {
+  cpu_set_t own = *cpus;
+  pthread_getaffinity_np(pthread_self(), sizeof *before, before);
+  pthread_setaffinity_np(pthread_self(), sizeof own, &own);
 }

@@ -49,3 +49,7 @@ const char *ommai_cpu_limit_name(enum ommai_cpu_limit limit);
  * Returns out. */
 const char *ommai_cpu_room_describe(const struct ommai_cpu_room *room, char *out, size_t size);
 #define OMMAI_CPU_ROOM_TEXT 192 /* of `out`, to hold it all */
+
+/* Binds the calling thread, and with it those that it starts from then on, to these CPUs. *before:
+ * where it was, to be bound to again. Where the system refuses, nothing changes. */
+void ommai_cpu_bind(const cpu_set_t *cpus, cpu_set_t *before);

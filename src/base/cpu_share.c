@@ -1,7 +1,5 @@
 #include "base/cpu_share.h"
 
-#include <pthread.h>
-
 static int least(int a, int b) { return a < b ? a : b; }
 
 /* The CPUs of a set that come after `first` others, n of them, in rising order. */
@@ -57,10 +55,4 @@ cpu_set_t ommai_cpu_shares_at(const struct ommai_cpu_shares *shares, int place) 
     if (shares->of[i].place == place) CPU_OR(&cpus, &cpus, &shares->of[i].cpus);
   }
   return cpus;
-}
-
-void ommai_cpu_bind(const cpu_set_t *cpus, cpu_set_t *before) {
-  cpu_set_t own = *cpus;
-  pthread_getaffinity_np(pthread_self(), sizeof *before, before);
-  pthread_setaffinity_np(pthread_self(), sizeof own, &own);
 }

@@ -28,7 +28,3 @@ void ommai_cpu_shares(const struct ommai_cpu_room *room, int n_engines, int thre
 
 /* The CPUs of all engines of a place. */
 cpu_set_t ommai_cpu_shares_at(const struct ommai_cpu_shares *shares, int place);
-
-/* Binds the calling thread, and with it those that it starts from then on, to these CPUs. *before:
- * where it was, to be bound to again. Where the system refuses, nothing changes. */
-void ommai_cpu_bind(const cpu_set_t *cpus, cpu_set_t *before);

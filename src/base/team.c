@@ -9,7 +9,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu_room.h"
-#include "base/cpu_share.h"
 #include "base/error.h"
 
 #if defined(__x86_64__)

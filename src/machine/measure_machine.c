@@ -6,7 +6,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu_room.h"
-#include "base/cpu_share.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/cpu.h"

@@ -7,6 +7,7 @@
 #include "engine/engine_api.h"
 #include "engine/sim_inside.h"
 #include "engine/sim_waits.h"
+#include "model/image_store.h"
 #include "support/test.h"
 
 static struct {
@@ -122,6 +123,7 @@ static void make_engine(struct sim_world *world, const struct sim_engine *wanted
                                               .scheduling = (enum omma_scheduling)wanted->scheduling,
                                               .max_wait_ms = wanted->max_wait_ms};
   const struct ommai_runner_source source = ommai_fake_runner_source(&world->network);
+  assert_ok(ommai_image_store_create(0, &ommai_default_allocator, &world->model.image_store, &error), &error);
   assert_ok(ommai_engine_create(&world->model, &source, &options, &world->engine, &error), &error);
 }
 
@@ -153,6 +155,7 @@ static void end(struct sim_world *world) {
   sim_check_end(world);
   if (world->outcome->rule[0]) return;
   omma_engine_destroy(world->engine);
+  ommai_image_store_destroy(world->model.image_store);
   for (int64_t i = 0; i < world->run->n_requests; i++) {
     if (world->jobs[i].accepted && !world->jobs[i].ended) sim_break(world, "ends", "request %lld never ends", (long long)i);
     sim_request_free(world->jobs[i].request);

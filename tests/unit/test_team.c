@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/allocator.h"
-#include "base/cpu_share.h"
+#include "base/cpu_room.h"
 #include "base/team.h"
 #include "support/test.h"
 
