@@ -11,6 +11,7 @@ case "${1:-}" in
   *) echo "usage: tools/run_tests.sh [--full]" >&2; exit 2 ;;
 esac
 mkdir -p build
+rm -f build/built-asan
 passed=0
 failed=0
 
@@ -89,9 +90,10 @@ run_script() {
 small=OMMA_TEST_SMALL=1
 [ $full = no ] || small=
 
+# VARIANT [COMMAND that runs it]
 build() {
   begin "build $1"
-  if ! make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
+  if ! ${2:-} make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
     cat "build/log-$1"
     failed=$((failed + 1))
     return 1
@@ -183,16 +185,17 @@ run_in_parallel() {
   done
 }
 
-# Four rows that take about as long as each other; the server's and the command line's files in two
-# runs each.
+# Rows that take about as long as each other. Next to them the other build is made, at a lower
+# priority: they wait for most of their time.
 servers() {
-  run_pytest "server, a to k" tests/server/test_[a-k]*.py --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
+  run_pytest "server, a to d" tests/server/test_[a-d]*.py $on_release $more
+  run_pytest "server, f to k" tests/server/test_[f-k]*.py $on_release $more
   run_pytest "grammars" tests/grammar --walk build/release/tests/grammar_walk $more
   run_pytest "chat templates" tests/jinja --render build/release/tests/jinja_render $more
 }
 
 more_servers() {
-  run_pytest "server, l to z" tests/server/test_[l-z]*.py --fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo $more
+  run_pytest "server, e" tests/server/test_e*.py $on_release $more
   # What depends on the model, on the families that the demo model is not of; the files named here
   # are the same with any.
   ignored=
@@ -205,23 +208,38 @@ more_servers() {
   done
 }
 
-programs() {
-  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
+last_servers() {
+  run_pytest "server, l to z" tests/server/test_[l-z]*.py $on_release $more
   run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "commands of the documents" tests/docs --build build/release
+}
+
+programs() {
+  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
   run_pytest "command line, a to f" tests/cli/test_[a-f]*.py --omma build/release/omma $more
 }
 
 more_programs() {
   run_pytest "command line, g to z" tests/cli/test_[g-z]*.py --omma build/release/omma $more
+  run_page
+}
+
+# build/built-asan: it is there.
+other_build() {
+  build asan nice && : > build/built-asan
 }
 
 run_python() {
   make_venv || return
   more=
   if [ $full = yes ]; then more=--full; fi
-  run_in_parallel servers more_servers programs more_programs
+  on_release="--fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo"
+  run_in_parallel servers more_servers last_servers programs more_programs other_build
   build python && run_pytest "python package" tests/python --tree build/python
+}
+
+sanitized_tests() {
+  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
 }
 
 sanitized_server() {
@@ -319,12 +337,8 @@ build release && {
     run_ctest "what a level changes, at $level" release "OMMA_ISA=$level $small" -L '^by-level$' -LE '^every-level$'
   done
   run_python
-  run_page
 }
-build asan && {
-  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
-  make_venv && run_in_parallel sanitized_server sanitized_programs more_sanitized_programs
-}
+[ -f build/built-asan ] && make_venv && run_in_parallel sanitized_tests sanitized_server sanitized_programs more_sanitized_programs
 if [ $full = yes ]; then
   make_venv && {
     run_pytest "many requests under sanitizers" tests/server/test_soak.py --full --omma build/asan/omma
