@@ -11,7 +11,6 @@ case "${1:-}" in
   *) echo "usage: tools/run_tests.sh [--full]" >&2; exit 2 ;;
 esac
 mkdir -p build
-rm -f build/built-asan
 passed=0
 failed=0
 
@@ -90,10 +89,9 @@ run_script() {
 small=OMMA_TEST_SMALL=1
 [ $full = no ] || small=
 
-# VARIANT [COMMAND that runs it]
 build() {
   begin "build $1"
-  if ! ${2:-} make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
+  if ! make --no-print-directory TESTS=ON "$1" > "build/log-$1" 2>&1; then
     cat "build/log-$1"
     failed=$((failed + 1))
     return 1
@@ -185,8 +183,7 @@ run_in_parallel() {
   done
 }
 
-# Rows that take about as long as each other. Next to them the other build is made, at a lower
-# priority: they wait for most of their time.
+# Rows that take about as long as each other: they wait for most of their time.
 servers() {
   run_pytest "server, a to d" tests/server/test_[a-d]*.py $on_release $more
   run_pytest "server, f to k" tests/server/test_[f-k]*.py $on_release $more
@@ -210,7 +207,6 @@ more_servers() {
 
 last_servers() {
   run_pytest "server, l to z" tests/server/test_[l-z]*.py $on_release $more
-  run_pytest "deployment files" tests/deploy --omma build/release/omma
   run_pytest "commands of the documents" tests/docs --build build/release
 }
 
@@ -224,22 +220,15 @@ more_programs() {
   run_page
 }
 
-# build/built-asan: it is there.
-other_build() {
-  build asan nice && : > build/built-asan
-}
-
 run_python() {
   make_venv || return
   more=
   if [ $full = yes ]; then more=--full; fi
   on_release="--fake build/release/tests/omma_fake_server --omma build/release/omma --model models/demo"
-  run_in_parallel servers more_servers last_servers programs more_programs other_build
+  run_in_parallel servers more_servers last_servers programs more_programs
+  # Health checks have their times: not next to others that compute.
+  run_pytest "deployment files" tests/deploy --omma build/release/omma
   build python && run_pytest "python package" tests/python --tree build/python
-}
-
-sanitized_tests() {
-  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
 }
 
 sanitized_server() {
@@ -338,7 +327,10 @@ build release && {
   done
   run_python
 }
-[ -f build/built-asan ] && make_venv && run_in_parallel sanitized_tests sanitized_server sanitized_programs more_sanitized_programs
+build asan && {
+  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
+  make_venv && run_in_parallel sanitized_server sanitized_programs more_sanitized_programs
+}
 if [ $full = yes ]; then
   make_venv && {
     run_pytest "many requests under sanitizers" tests/server/test_soak.py --full --omma build/asan/omma

@@ -133,7 +133,7 @@ def hold_up(servers):
     crowded machine."""
     for server in servers:
         server.process.send_signal(signal.SIGSTOP)
-    time.sleep(1.2)
+    time.sleep(2.2)
     for server in servers:
         server.process.send_signal(signal.SIGCONT)
 
@@ -143,7 +143,7 @@ def test_an_image_goes_where_it_was(start, balance):
     when the replicas were slow to answer health checks. A check's connection has to be made within
     the interval: one that is too short takes a replica out where HAProxy itself has to wait."""
     servers = [start(), start()]
-    balancer = balance(servers, interval=500)
+    balancer = balance(servers, interval=1000)
     images = sorted((ROOT / "models" / "demo" / "images").glob("*.png"))[:3]
     for turn in ("What colour is the circle?", "How many squares are there?"):
         for image in images:
