@@ -85,9 +85,14 @@ run_script() {
 }
 
 # Fewer rounds and sizes of the same C tests (test_small() in tests/support) for runs that repeat
-# what the first run does in full: lower CPU levels, sanitizers. --full has all everywhere.
+# what the first run does in full: lower CPU levels, sanitizers; and at lower levels only what a
+# level changes. --full has all everywhere.
 small=OMMA_TEST_SMALL=1
-[ $full = no ] || small=
+by_level='^by-level$'
+if [ $full = yes ]; then
+  small=
+  by_level='^(unit|golden|fault)$'
+fi
 
 build() {
   begin "build $1"
@@ -196,8 +201,11 @@ more_servers() {
   # What depends on the model, on the families that the demo model is not of; the files named here
   # are the same with any.
   ignored=
+  # In the full tier those whose requests may go to any model run on these too.
+  any_model="traces keys generation_config hostile_grammars engines field_types clock"
+  if [ $full = yes ]; then any_model=; fi
   for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events encoder_proxy \
-    encoder_proxy_faults vectors sleep traces keys generation_config hostile_grammars engines field_types clock; do
+    encoder_proxy_faults vectors sleep $any_model; do
     ignored="$ignored --ignore tests/server/test_$name.py"
   done
   for model in qwen2_5_vl_tied kimi_vl; do
@@ -323,7 +331,7 @@ build release && {
   run_ctest "release" release ""
   levels=$(other_levels) || failed=$((failed + 1))
   for level in $levels; do
-    run_ctest "what a level changes, at $level" release "OMMA_ISA=$level $small" -L '^by-level$' -LE '^every-level$'
+    run_ctest "unit and golden tests at $level" release "OMMA_ISA=$level $small" -L "$by_level" -LE '^every-level$'
   done
   run_python
 }

@@ -8,9 +8,9 @@
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/allocator.h"
+#include "base/cpu_room.h"
 #include "base/plural.h"
 #include "base/team.h"
 #include "cli/core/commands.h"
@@ -194,7 +194,11 @@ static int make_tower(struct bench *bench) {
 }
 
 /* What has to come from memory: nothing of what the last cache holds. */
-static double from_memory(double bytes) { return bytes > (double)sysconf(_SC_LEVEL3_CACHE_SIZE) ? bytes : 0; }
+static double from_memory(double bytes) {
+  struct ommai_cpu_room room;
+  ommai_cpu_room_here(&room);
+  return bytes > (double)room.last_cache_bytes ? bytes : 0;
+}
 
 /* Of the weights, and of keys and values in the middle of the answers. */
 static int make_text(struct bench *bench) {
