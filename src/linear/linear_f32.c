@@ -2,9 +2,10 @@
  * what computes in bf16 where the CPU has no bf16 products (its values are expanded; the points of
  * rounding are the same).
  *
- *   x [n_rows][n_in] -> f32 blocks [k / 256][n_rows][256], once for all outputs
+ *   x [n_rows][n_in] -> f32 blocks of some k, groups of rows in each (kernels/f32_tile.h), once for
+ *     all outputs
  *   for each panel of 64 outputs: sums [n_rows][64]
- *     for each block of 256 k, for each strip of columns: weights -> f32 strip [256][columns], then
+ *     for each block of k, for each strip of columns: weights -> f32 strip [k][columns], then
  *     sums += block x strip
  *     bias, activation, old y: row operations
  *
@@ -45,8 +46,7 @@ struct places {
 };
 
 static struct places place_scratch(const struct ommai_linear *linear) {
-  size_t blocks = (size_t)ommai_div_up(linear->spec.n_in, OMMAI_TILE_K), block = OMMAI_LINEAR_MAX_ROWS * OMMAI_TILE_K;
-  struct places places = {.strip = blocks * block * sizeof(float)};
+  struct places places = {.strip = (size_t)linear->spec.n_in * OMMAI_LINEAR_MAX_ROWS * sizeof(float)};
   places.sums = places.strip + OMMAI_TILE_K * OMMAI_PANEL_COLUMNS * sizeof(float);
   places.end = places.sums + OMMAI_LINEAR_MAX_ROWS * OMMAI_PANEL_COLUMNS * sizeof(float);
   return places;
@@ -54,20 +54,18 @@ static struct places place_scratch(const struct ommai_linear *linear) {
 
 static size_t op_scratch(const struct ommai_linear_op *op) { return place_scratch(op->linear).end; }
 
-/* The rows as f32 blocks; what pads the last block is never looked at. */
+static int64_t block_inputs(const struct ommai_linear *linear) { return linear->context->f32_tile->n_k; }
+
+/* The rows as f32 blocks. */
 static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t n_rows, float *blocks) {
-  int64_t n_in = op->linear->spec.n_in;
+  int64_t n_in = op->linear->spec.n_in, step = block_inputs(op->linear);
   enum omma_dtype type = op->linear->spec.compute;
-  for (int64_t row = 0; row < n_rows; row++) {
-    for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
-      const void *from = (const char *)x + (size_t)(row * op->call.x_stride + k) * ommai_dtype_size(type);
-      float *to = blocks + k * n_rows + row * OMMAI_TILE_K;
-      int64_t n = ommai_min_i64(OMMAI_TILE_K, n_in - k);
-      if (type == OMMA_F32) {
-        memcpy(to, from, (size_t)n * sizeof *to);
-      } else {
-        for (int64_t i = 0; i < n; i++) to[i] = ommai_bf16_to_f32(((const ommai_bf16 *)from)[i]);
-      }
+  for (int64_t k = 0; k < n_in; k += step) {
+    const void *from = (const char *)x + (size_t)k * ommai_dtype_size(type);
+    for (int64_t row = 0; row < n_rows; row += GROUP) {
+      int64_t n = ommai_min_i64(GROUP, n_rows - row), n_k = ommai_min_i64(step, n_in - k);
+      ommai_f32_tile_rows(op->context->f32_tile, (const char *)from + (size_t)(row * op->call.x_stride) * ommai_dtype_size(type),
+                          type, op->call.x_stride, n, n_k, blocks + k * n_rows + row * n_k);
     }
   }
 }
@@ -104,15 +102,15 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
   int64_t element = ommai_weights_bits(linear->packed.layout) / 8, apart = element == 2 ? 2 : 1;
   int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
   memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
-  for (int64_t k = 0; k < n_in; k += OMMAI_TILE_K) {
-    int64_t n_k = ommai_min_i64(OMMAI_TILE_K, n_in - k), block = at + k * OMMAI_PANEL_COLUMNS;
+  for (int64_t k = 0; k < n_in; k += block_inputs(linear)) {
+    int64_t n_k = ommai_min_i64(block_inputs(linear), n_in - k), block = at + k * OMMAI_PANEL_COLUMNS;
     int64_t bytes = n_k * OMMAI_PANEL_COLUMNS * element;
     struct coming coming = {(const char *)linear->weights + block * element + bytes, ommai_div_up(bytes, shares)};
     for (int column = 0; column < OMMAI_PANEL_COLUMNS; column += kernels->n_columns) {
       expand(linear, block + apart * column, n_k, strip);
       for (int64_t row = 0; row < n_rows; row += GROUP) {
         prefetch(&coming);
-        kernels->multiply(strip, blocks + k * n_rows + row * OMMAI_TILE_K, ommai_min_i64(GROUP, n_rows - row), n_k,
+        kernels->multiply(strip, blocks + k * n_rows + row * n_k, ommai_min_i64(GROUP, n_rows - row), n_k,
                           sums + row * OMMAI_PANEL_COLUMNS + column);
       }
     }

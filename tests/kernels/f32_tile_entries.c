@@ -13,7 +13,7 @@ struct tile {
   const struct ommai_f32_tile_kernels *kernels;
   const struct ommai_gemv_kernels *gemv;
   int64_t n_k, n_rows;
-  struct guarded half, wide, x, sums, strip;
+  struct guarded half, wide, x, grouped, sums, strip; /* grouped: x as run() takes it */
 };
 
 static float *floats(const struct guarded *memory) { return (float *)(void *)memory->data; }
@@ -24,9 +24,10 @@ static struct tile make_tile(struct test_random *random, enum ommai_cpu_level le
   int64_t even = (n_k + 1) / 2 * 2;
   t.half = kernel_memory((size_t)(even * PANEL) * sizeof(ommai_bf16));
   t.wide = kernel_memory((size_t)(n_k * PANEL) * sizeof(float));
-  t.x = kernel_memory((size_t)(n_rows * OMMAI_TILE_K) * sizeof(float));
+  t.x = kernel_memory((size_t)(n_rows * n_k) * sizeof(float));
+  t.grouped = kernel_memory((size_t)(n_rows * n_k) * sizeof(float));
   t.sums = kernel_memory((size_t)(n_rows * PANEL) * sizeof(float));
-  t.strip = kernel_memory((size_t)(OMMAI_TILE_K * t.kernels->n_columns) * sizeof(float));
+  t.strip = kernel_memory((size_t)(t.kernels->n_k * t.kernels->n_columns) * sizeof(float));
   for (int64_t k = 0; k < even; k++) {
     for (int c = 0; c < PANEL; c++) {
       ommai_bf16 value = ommai_bf16_from_f32(test_random_normal(random));
@@ -34,10 +35,7 @@ static struct tile make_tile(struct test_random *random, enum ommai_cpu_level le
       if (k < n_k) floats(&t.wide)[k * PANEL + c] = ommai_bf16_to_f32(value);
     }
   }
-  for (int64_t row = 0; row < n_rows; row++) {
-    for (int64_t k = 0; k < OMMAI_TILE_K; k++)
-      floats(&t.x)[row * OMMAI_TILE_K + k] = k < n_k ? test_random_normal(random) : NAN;
-  }
+  for (int64_t i = 0; i < n_rows * n_k; i++) floats(&t.x)[i] = test_random_normal(random);
   return t;
 }
 
@@ -45,12 +43,20 @@ static void free_tile(struct tile *t) {
   guarded_free(&t->half);
   guarded_free(&t->wide);
   guarded_free(&t->x);
+  guarded_free(&t->grouped);
   guarded_free(&t->sums);
   guarded_free(&t->strip);
 }
 
-/* The panel strip by strip, over weights of either layout; rows first .. first + count - 1. */
-static void run(const struct tile *t, bool half, int64_t first, int64_t count, float *sums) {
+/* Memory for count rows, where x lies anew, as the page behind or in front of it wants it. */
+static float *group_rows(const struct tile *t, int64_t first, int64_t count) {
+  float *to = floats(&t->grouped) + (t->n_rows - count) * t->n_k;
+  ommai_f32_tile_rows(t->kernels, floats(&t->x) + first * t->n_k, OMMA_F32, t->n_k, count, t->n_k, to);
+  return to;
+}
+
+/* The panel strip by strip, over weights of either layout, times x as group_rows returns it. */
+static void run(const struct tile *t, bool half, const float *x, int64_t count, float *sums) {
   float *strip = floats(&t->strip);
   for (int column = 0; column < PANEL; column += t->kernels->n_columns) {
     if (half) {
@@ -58,14 +64,14 @@ static void run(const struct tile *t, bool half, int64_t first, int64_t count, f
     } else {
       t->kernels->expand_f32(floats(&t->wide) + column, t->n_k, strip);
     }
-    t->kernels->multiply(strip, floats(&t->x) + first * OMMAI_TILE_K, count, t->n_k, sums + column);
+    t->kernels->multiply(strip, x, count, t->n_k, sums + column);
   }
 }
 
 static double error_at(const struct tile *t, int64_t row, int column, double before, double found) {
   double expected = before, terms = fabs(before);
   for (int64_t k = 0; k < t->n_k; k++) {
-    double product = (double)floats(&t->wide)[k * PANEL + column] * floats(&t->x)[row * OMMAI_TILE_K + k];
+    double product = (double)floats(&t->wide)[k * PANEL + column] * floats(&t->x)[row * t->n_k + k];
     expected += product;
     terms += fabs(product);
   }
@@ -78,13 +84,14 @@ static void fill(float *sums, int64_t n) {
 
 /* A row's sums must be those of the row alone, of the other layout, and of the few-row kernels. */
 static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, const struct tile *t, int64_t row) {
-  const float *x = floats(&t->x) + row * OMMAI_TILE_K, *sums = floats(&t->sums) + row * PANEL;
+  const float *x = floats(&t->x) + row * t->n_k, *sums = floats(&t->sums) + row * PANEL;
   float alone[4][PANEL];
   for (int i = 0; i < 4; i++) fill(alone[i], PANEL);
-  run(t, true, row, 1, alone[0]);
-  run(t, false, row, 1, alone[1]);
-  t->gemv->panel_mixed((const void *)t->half.data, x, OMMAI_TILE_K, 1, t->n_k, alone[2]);
-  t->gemv->panel_f32(floats(&t->wide), x, OMMAI_TILE_K, 1, t->n_k, alone[3]);
+  const float *grouped = group_rows(t, row, 1);
+  run(t, true, grouped, 1, alone[0]);
+  run(t, false, grouped, 1, alone[1]);
+  t->gemv->panel_mixed((const void *)t->half.data, x, t->n_k, 1, t->n_k, alone[2]);
+  t->gemv->panel_f32(floats(&t->wide), x, t->n_k, 1, t->n_k, alone[3]);
   for (int i = 0; i < 4; i++) {
     if (memcmp(alone[i], sums, sizeof alone[i]) == 0) continue;
     kernel_fail(entry, seed, "k %d: row %d of %d differs from way %d", (int)t->n_k, (int)row, (int)t->n_rows, i);
@@ -93,11 +100,11 @@ static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, cons
 
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t n_k = kernel_size(&random, 1, OMMAI_TILE_K, 16), n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
+  int64_t n_k = kernel_size(&random, 1, ommai_f32_tile_select(entry->level)->n_k, 16), n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
   struct tile t = make_tile(&random, entry->level, n_k, n_rows);
   double worst = 0.0;
   fill(floats(&t.sums), t.n_rows * PANEL);
-  run(&t, seed % 2, 0, t.n_rows, floats(&t.sums));
+  run(&t, seed % 2, group_rows(&t, 0, t.n_rows), t.n_rows, floats(&t.sums));
   guarded_check(&t.sums, "sums");
   guarded_check(&t.strip, "strip");
   for (int64_t row = 0; row < t.n_rows; row++) {
@@ -117,7 +124,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
 
 static void bench_run(void *context) {
   const struct tile *t = context;
-  run(t, true, 0, t->n_rows, floats(&t->sums));
+  run(t, true, floats(&t->grouped), t->n_rows, floats(&t->sums));
 }
 
 static void release_bench(void *context) {
@@ -128,11 +135,12 @@ static void release_bench(void *context) {
 static struct kernel_call tile_call(const struct kernel_entry *entry) {
   struct test_random random = {1};
   struct tile *t = calloc(1, sizeof *t);
-  *t = make_tile(&random, entry->level, OMMAI_TILE_K, BENCH_ROWS);
+  *t = make_tile(&random, entry->level, ommai_f32_tile_select(entry->level)->n_k, BENCH_ROWS);
+  group_rows(t, 0, t->n_rows);
   memset(t->sums.data, 0, t->sums.size);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = t};
-  call.flops = 2.0 * BENCH_ROWS * OMMAI_TILE_K * PANEL;
-  snprintf(call.shape, sizeof call.shape, "%d x %d x %d, bf16 weights", BENCH_ROWS, OMMAI_TILE_K, PANEL);
+  call.flops = 2.0 * BENCH_ROWS * (double)t->n_k * PANEL;
+  snprintf(call.shape, sizeof call.shape, "%d x %d x %d, bf16 weights", BENCH_ROWS, (int)t->n_k, PANEL);
   return call;
 }
 
