@@ -23,9 +23,9 @@ struct ommai_f32_tile_kernels {
    * where n_k is odd: strip has room for a block. */
   void (*expand_bf16)(const ommai_bf16 *weights, int64_t n_k, float *strip);
   void (*expand_f32)(const float *weights, int64_t n_k, float *strip);
-  /* sums[r][c] += sum over k < n_k of x[r][k] strip[k][c], for n_rows rows, any number. x is as
-   * ommai_f32_tile_rows leaves it, sums [n_rows][OMMAI_PANEL_COLUMNS]. */
-  void (*multiply)(const float *strip, const float *x, int64_t n_rows, int64_t n_k, float *sums);
+  /* sums[r][c] += sum over k < n_k of x[k][r] strip[k][c], for the rows of a group, or fewer. x is
+   * [n_k][n_rows], sums [n_rows][OMMAI_PANEL_COLUMNS]. */
+  void (*multiply)(const float *strip, const float *x, int n_rows, int64_t n_k, float *sums);
 };
 
 /* All there are: X(level). */
@@ -33,11 +33,6 @@ struct ommai_f32_tile_kernels {
 #define OMMAI_F32_TILE_DECLARE(level) extern const struct ommai_f32_tile_kernels ommai_f32_tile_##level;
 OMMAI_F32_TILE_KERNELS(OMMAI_F32_TILE_DECLARE)
 #undef OMMAI_F32_TILE_DECLARE
-
-/* Rows as `multiply` reads them: groups as ommai_next_rows (row_groups.h) shares them out, each
- * [n_k][rows of the group]. x: [n_rows][x_stride] of f32 or bf16; to: n_rows n_k values. */
-void ommai_f32_tile_rows(const struct ommai_f32_tile_kernels *kernels, const void *x, enum omma_dtype type, int64_t x_stride,
-                         int64_t n_rows, int64_t n_k, float *to);
 
 /* As a list, and the best up to `level`. */
 extern const struct ommai_f32_tile_kernels *const ommai_f32_tile_kernels[];

@@ -1,9 +1,6 @@
 /* The readable form of the tile kernels in f32 arithmetic, and the choice among levels. */
 #include "kernels/f32_tile.h"
 
-#include "kernels/dtype.h"
-#include "kernels/row_groups.h"
-
 #define COLUMNS 16
 
 static void expand_bf16(const ommai_bf16 *weights, int64_t n_k, float *strip) {
@@ -19,12 +16,12 @@ static void expand_f32(const float *weights, int64_t n_k, float *strip) {
   }
 }
 
-static void multiply(const float *strip, const float *x, int64_t n_rows, int64_t n_k, float *sums) {
-  for (int64_t row = 0; row < n_rows; row++) {
+static void multiply(const float *strip, const float *x, int n_rows, int64_t n_k, float *sums) {
+  for (int row = 0; row < n_rows; row++) {
     float *sum = sums + row * OMMAI_PANEL_COLUMNS, chains[COLUMNS];
     for (int c = 0; c < COLUMNS; c++) chains[c] = sum[c];
     for (int64_t k = 0; k < n_k; k++) {
-      float value = x[row * n_k + k];
+      float value = x[k * n_rows + row];
       for (int c = 0; c < COLUMNS; c++) chains[c] += value * strip[k * COLUMNS + c];
     }
     for (int c = 0; c < COLUMNS; c++) sum[c] = chains[c];
@@ -38,33 +35,3 @@ const struct ommai_f32_tile_kernels ommai_f32_tile_scalar = {
 const struct ommai_f32_tile_kernels *const ommai_f32_tile_kernels[] = {OMMAI_F32_TILE_KERNELS(F32_TILE_ENTRY) NULL};
 
 OMMAI_CHOOSE_BY_LEVEL(ommai_f32_tile_select, ommai_f32_tile_kernels, ommai_f32_tile_kernels)
-
-/* A group of n rows; n is a constant where this is called, so that compilers make vectors of it. */
-static inline __attribute__((always_inline)) void group_rows(const void *x, enum omma_dtype type, int64_t x_stride, const int64_t n, int64_t n_k, float *to) {
-  if (type == OMMA_F32) {
-    const float *from = x;
-    for (int64_t k = 0; k < n_k; k++) {
-      for (int64_t row = 0; row < n; row++) to[k * n + row] = from[row * x_stride + k];
-    }
-  } else {
-    const ommai_bf16 *from = x;
-    for (int64_t k = 0; k < n_k; k++) {
-      for (int64_t row = 0; row < n; row++) to[k * n + row] = ommai_bf16_to_f32(from[row * x_stride + k]);
-    }
-  }
-}
-
-void ommai_f32_tile_rows(const struct ommai_f32_tile_kernels *kernels, const void *x, enum omma_dtype type, int64_t x_stride,
-                         int64_t n_rows, int64_t n_k, float *to) {
-  for (int64_t row = 0, n; row < n_rows; row += n, to += n * n_k) {
-    const void *from = (const char *)x + (size_t)(row * x_stride) * ommai_dtype_size(type);
-    n = ommai_next_rows(n_rows - row, kernels->n_rows);
-    switch (n) {
-      case 1: group_rows(from, type, x_stride, 1, n_k, to); break;
-      case 3: group_rows(from, type, x_stride, 3, n_k, to); break;
-      case 6: group_rows(from, type, x_stride, 6, n_k, to); break;
-      case 12: group_rows(from, type, x_stride, 12, n_k, to); break;
-      default: group_rows(from, type, x_stride, n, n_k, to); break;
-    }
-  }
-}

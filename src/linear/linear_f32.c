@@ -2,8 +2,8 @@
  * what computes in bf16 where the CPU has no bf16 products (its values are expanded; the points of
  * rounding are the same).
  *
- *   x [n_rows][n_in] -> f32 blocks of some k, groups of rows in each (kernels/f32_tile.h), once for
- *     all outputs
+ *   x [n_rows][n_in] -> f32 blocks of some k, groups of rows in each, [k][rows of the group], once
+ *     for all outputs
  *   for each panel of 64 outputs: sums [n_rows][64]
  *     for each block of k, for each strip of columns: weights -> f32 strip [k][columns], then
  *     sums += block x strip
@@ -16,10 +16,9 @@
 #include "base/error.h"
 #include "kernels/dtype.h"
 #include "kernels/f32_tile.h"
+#include "kernels/row_groups.h"
 #include "kernels/row_ops.h"
 #include "linear/linear_objects.h"
-
-#define GROUP 24 /* rows between prefetches; whole groups of every kernel */
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -56,16 +55,47 @@ static size_t op_scratch(const struct ommai_linear_op *op) { return place_scratc
 
 static int64_t block_inputs(const struct ommai_linear *linear) { return linear->context->f32_tile->n_k; }
 
+/* How many of the rows that are left make the next group. */
+static int group_rows(const struct ommai_linear *linear, int64_t left) {
+  return ommai_next_rows(left, linear->context->f32_tile->n_rows);
+}
+
+/* n rows as [n_k][n]; n is a constant in the calls, so that compilers make vectors of it. */
+static inline __attribute__((always_inline)) void transpose(const void *x, enum omma_dtype type, int64_t x_stride,
+                                                           const int n, int64_t n_k, float *to) {
+  if (type == OMMA_F32) {
+    const float *from = x;
+    for (int64_t k = 0; k < n_k; k++) {
+      for (int row = 0; row < n; row++) to[k * n + row] = from[row * x_stride + k];
+    }
+  } else {
+    const ommai_bf16 *from = x;
+    for (int64_t k = 0; k < n_k; k++) {
+      for (int row = 0; row < n; row++) to[k * n + row] = ommai_bf16_to_f32(from[row * x_stride + k]);
+    }
+  }
+}
+
+static void transpose_group(const void *x, enum omma_dtype type, int64_t x_stride, int n, int64_t n_k, float *to) {
+  switch (n) {
+    case 1: transpose(x, type, x_stride, 1, n_k, to); break;
+    case 3: transpose(x, type, x_stride, 3, n_k, to); break;
+    case 6: transpose(x, type, x_stride, 6, n_k, to); break;
+    case 12: transpose(x, type, x_stride, 12, n_k, to); break;
+    default: transpose(x, type, x_stride, n, n_k, to); break;
+  }
+}
+
 /* The rows as f32 blocks. */
 static void block_rows(const struct ommai_linear_op *op, const void *x, int64_t n_rows, float *blocks) {
-  int64_t n_in = op->linear->spec.n_in, step = block_inputs(op->linear);
+  int64_t n_in = op->linear->spec.n_in, step = block_inputs(op->linear), stride = op->call.x_stride;
   enum omma_dtype type = op->linear->spec.compute;
   for (int64_t k = 0; k < n_in; k += step) {
-    const void *from = (const char *)x + (size_t)k * ommai_dtype_size(type);
-    for (int64_t row = 0; row < n_rows; row += GROUP) {
-      int64_t n = ommai_min_i64(GROUP, n_rows - row), n_k = ommai_min_i64(step, n_in - k);
-      ommai_f32_tile_rows(op->context->f32_tile, (const char *)from + (size_t)(row * op->call.x_stride) * ommai_dtype_size(type),
-                          type, op->call.x_stride, n, n_k, blocks + k * n_rows + row * n_k);
+    int64_t n_k = ommai_min_i64(step, n_in - k);
+    for (int64_t row = 0, n; row < n_rows; row += n) {
+      n = group_rows(op->linear, n_rows - row);
+      const void *from = (const char *)x + (size_t)(row * stride + k) * ommai_dtype_size(type);
+      transpose_group(from, type, stride, (int)n, n_k, blocks + k * n_rows + row * n_k);
     }
   }
 }
@@ -100,7 +130,7 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
   int64_t n_in = linear->spec.n_in, at = panel * ommai_weights_panel_elements(linear->packed.layout, n_in);
   /* bf16 lies in pairs */
   int64_t element = ommai_weights_bits(linear->packed.layout) / 8, apart = element == 2 ? 2 : 1;
-  int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, GROUP);
+  int64_t shares = OMMAI_PANEL_COLUMNS / kernels->n_columns * ommai_div_up(n_rows, kernels->n_rows);
   memset(sums, 0, (size_t)(n_rows * OMMAI_PANEL_COLUMNS) * sizeof *sums);
   for (int64_t k = 0; k < n_in; k += block_inputs(linear)) {
     int64_t n_k = ommai_min_i64(block_inputs(linear), n_in - k), block = at + k * OMMAI_PANEL_COLUMNS;
@@ -108,10 +138,10 @@ static void multiply_panel(const struct ommai_linear *linear, int64_t panel, con
     struct coming coming = {(const char *)linear->weights + block * element + bytes, ommai_div_up(bytes, shares)};
     for (int column = 0; column < OMMAI_PANEL_COLUMNS; column += kernels->n_columns) {
       expand(linear, block + apart * column, n_k, strip);
-      for (int64_t row = 0; row < n_rows; row += GROUP) {
+      for (int64_t row = 0, n; row < n_rows; row += n) {
         prefetch(&coming);
-        kernels->multiply(strip, blocks + k * n_rows + row * n_k, ommai_min_i64(GROUP, n_rows - row), n_k,
-                          sums + row * OMMAI_PANEL_COLUMNS + column);
+        n = group_rows(linear, n_rows - row);
+        kernels->multiply(strip, blocks + k * n_rows + row * n_k, (int)n, n_k, sums + row * OMMAI_PANEL_COLUMNS + column);
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include "kernels/f32_tile.h"
 #include "kernels/kernel_entry.h"
+#include "kernels/row_groups.h"
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, BENCH_ROWS = 128 };
 
@@ -13,7 +14,7 @@ struct tile {
   const struct ommai_f32_tile_kernels *kernels;
   const struct ommai_gemv_kernels *gemv;
   int64_t n_k, n_rows;
-  struct guarded half, wide, x, grouped, sums, strip; /* grouped: x as run() takes it */
+  struct guarded half, wide, x, group, sums, strip;
 };
 
 static float *floats(const struct guarded *memory) { return (float *)(void *)memory->data; }
@@ -25,7 +26,7 @@ static struct tile make_tile(struct test_random *random, enum ommai_cpu_level le
   t.half = kernel_memory((size_t)(even * PANEL) * sizeof(ommai_bf16));
   t.wide = kernel_memory((size_t)(n_k * PANEL) * sizeof(float));
   t.x = kernel_memory((size_t)(n_rows * n_k) * sizeof(float));
-  t.grouped = kernel_memory((size_t)(n_rows * n_k) * sizeof(float));
+  t.group = kernel_memory((size_t)(t.kernels->n_rows * n_k) * sizeof(float));
   t.sums = kernel_memory((size_t)(n_rows * PANEL) * sizeof(float));
   t.strip = kernel_memory((size_t)(t.kernels->n_k * t.kernels->n_columns) * sizeof(float));
   for (int64_t k = 0; k < even; k++) {
@@ -43,20 +44,23 @@ static void free_tile(struct tile *t) {
   guarded_free(&t->half);
   guarded_free(&t->wide);
   guarded_free(&t->x);
-  guarded_free(&t->grouped);
+  guarded_free(&t->group);
   guarded_free(&t->sums);
   guarded_free(&t->strip);
 }
 
-/* Memory for count rows, where x lies anew, as the page behind or in front of it wants it. */
-static float *group_rows(const struct tile *t, int64_t first, int64_t count) {
-  float *to = floats(&t->grouped) + (t->n_rows - count) * t->n_k;
-  ommai_f32_tile_rows(t->kernels, floats(&t->x) + first * t->n_k, OMMA_F32, t->n_k, count, t->n_k, to);
+/* A group of rows as multiply takes it, at the end of its memory. */
+static const float *group_rows(const struct tile *t, int64_t first, int n) {
+  float *to = floats(&t->group) + (t->kernels->n_rows - n) * t->n_k;
+  for (int64_t k = 0; k < t->n_k; k++) {
+    for (int row = 0; row < n; row++) to[k * n + row] = floats(&t->x)[(first + row) * t->n_k + k];
+  }
   return to;
 }
 
-/* The panel strip by strip, over weights of either layout, times x as group_rows returns it. */
-static void run(const struct tile *t, bool half, const float *x, int64_t count, float *sums) {
+/* The panel strip by strip, over weights of either layout; rows first .. first + count - 1, in
+ * groups of at most `most`. */
+static void run(const struct tile *t, bool half, int64_t first, int64_t count, int most, float *sums) {
   float *strip = floats(&t->strip);
   for (int column = 0; column < PANEL; column += t->kernels->n_columns) {
     if (half) {
@@ -64,7 +68,10 @@ static void run(const struct tile *t, bool half, const float *x, int64_t count, 
     } else {
       t->kernels->expand_f32(floats(&t->wide) + column, t->n_k, strip);
     }
-    t->kernels->multiply(strip, x, count, t->n_k, sums + column);
+    for (int64_t row = 0, n; row < count; row += n) {
+      n = ommai_next_rows(count - row, most);
+      t->kernels->multiply(strip, group_rows(t, first + row, (int)n), (int)n, t->n_k, sums + row * PANEL + column);
+    }
   }
 }
 
@@ -87,9 +94,8 @@ static void check_row_bits(const struct kernel_entry *entry, uint64_t seed, cons
   const float *x = floats(&t->x) + row * t->n_k, *sums = floats(&t->sums) + row * PANEL;
   float alone[4][PANEL];
   for (int i = 0; i < 4; i++) fill(alone[i], PANEL);
-  const float *grouped = group_rows(t, row, 1);
-  run(t, true, grouped, 1, alone[0]);
-  run(t, false, grouped, 1, alone[1]);
+  run(t, true, row, 1, 1, alone[0]);
+  run(t, false, row, 1, 1, alone[1]);
   t->gemv->panel_mixed((const void *)t->half.data, x, t->n_k, 1, t->n_k, alone[2]);
   t->gemv->panel_f32(floats(&t->wide), x, t->n_k, 1, t->n_k, alone[3]);
   for (int i = 0; i < 4; i++) {
@@ -104,7 +110,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   struct tile t = make_tile(&random, entry->level, n_k, n_rows);
   double worst = 0.0;
   fill(floats(&t.sums), t.n_rows * PANEL);
-  run(&t, seed % 2, group_rows(&t, 0, t.n_rows), t.n_rows, floats(&t.sums));
+  run(&t, seed % 2, 0, t.n_rows, (int)kernel_size(&random, 1, t.kernels->n_rows, 1), floats(&t.sums));
   guarded_check(&t.sums, "sums");
   guarded_check(&t.strip, "strip");
   for (int64_t row = 0; row < t.n_rows; row++) {
@@ -124,7 +130,14 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
 
 static void bench_run(void *context) {
   const struct tile *t = context;
-  run(t, true, floats(&t->grouped), t->n_rows, floats(&t->sums));
+  float *strip = floats(&t->strip), *sums = floats(&t->sums);
+  for (int column = 0; column < PANEL; column += t->kernels->n_columns) {
+    t->kernels->expand_bf16((const ommai_bf16 *)(void *)t->half.data + 2 * column, t->n_k, strip);
+    for (int64_t row = 0, n; row < t->n_rows; row += n) {
+      n = ommai_next_rows(t->n_rows - row, t->kernels->n_rows);
+      t->kernels->multiply(strip, floats(&t->x) + row * t->n_k, (int)n, t->n_k, sums + row * PANEL + column);
+    }
+  }
 }
 
 static void release_bench(void *context) {
@@ -136,7 +149,6 @@ static struct kernel_call tile_call(const struct kernel_entry *entry) {
   struct test_random random = {1};
   struct tile *t = calloc(1, sizeof *t);
   *t = make_tile(&random, entry->level, ommai_f32_tile_select(entry->level)->n_k, BENCH_ROWS);
-  group_rows(t, 0, t->n_rows);
   memset(t->sums.data, 0, t->sums.size);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = t};
   call.flops = 2.0 * BENCH_ROWS * (double)t->n_k * PANEL;
