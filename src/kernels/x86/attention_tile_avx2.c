@@ -17,7 +17,7 @@ OMMAI_INLINE void multiply(vec acc[GROUP][MAX_NV], const float *a, const float *
 #pragma GCC unroll 3
     for (int v = 0; v < nv; v++) acc[i][v] = vec_zero();
   }
-#pragma GCC unroll 1
+#pragma GCC unroll 4
   for (int64_t t = 0; t < n; t++, a += GROUP, b += nv * LANES) {
     vec columns[MAX_NV];
 #pragma GCC unroll 3
