@@ -62,7 +62,7 @@ OMMAI_INLINE void rows_times_strip(const float *strip, const float *x, const int
 #pragma GCC unroll 4
     for (int v = 0; v < TILE_VECTORS; v++) sum[row][v] = vec_load(sums + row * OMMAI_PANEL_COLUMNS + v * LANES);
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 2
   for (int64_t k = 0; k < n_k; k++) add_products(strip + k * STRIP, x + k * n_rows, n_rows, sum);
 #pragma GCC unroll 16
   for (int row = 0; row < n_rows; row++) {
