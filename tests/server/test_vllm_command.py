@@ -74,6 +74,14 @@ def test_a_chat_template_that_cannot_be_rendered(omma, model, tmp_path):
     check_output(process)
 
 
+@pytest.mark.parametrize("words", [["--min-pixels", "100000", "--max-pixels", "60000"], ["--mm-processor-kwargs", '{"min_pixels": 100000, "max_pixels": 60000}']])
+def test_limits_that_no_image_could_meet(omma, model, words):
+    """Said at the start, by the options' names; the server began, and refused each image."""
+    done = subprocess.run([omma, "serve", model, "--host", "127.0.0.1", "--port", "0", *words], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stderr.startswith(b"omma: --min-pixels: ") and done.stderr.count(b"\n") == 1, done.stderr
+    assert b"this model never enlarges images" in done.stderr or b"expected at most --max-pixels, which is 60000, found 100000" in done.stderr
+
+
 def test_one_image_at_most(program):
     reply = program.chat(messages=messages(image_part(), image_part()), max_tokens=1)
     assert reply.status == 400 and reply.error["param"] == "image" and "At most 1 image(s)" in reply.error["message"]

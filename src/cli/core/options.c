@@ -47,10 +47,12 @@ const struct ommai_option *ommai_option_find_elsewhere(const struct ommai_comman
 
 const struct ommai_option *ommai_option_of_error(const struct ommai_command *command, const char *name, size_t size) {
   for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
+    if (ommai_option_spelled(name, size, c.option->name)) return c.option;
+  }
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(command, &c);) {
     const char *member = ommai_option_member_name(c.option);
     bool is_member = strlen(member) == size && memcmp(member, name, size) == 0;
-    if (is_member || is_among(c.option->errors, name, size) || ommai_option_spelled(name, size, c.option->name))
-      return c.option;
+    if (is_member || is_among(c.option->errors, name, size)) return c.option;
   }
   return NULL;
 }
