@@ -565,7 +565,13 @@ class Model:
     # ---- vectors and scores ----
 
     def embed(
-        self, inputs: Any, *, instruction: str | None = None, dimensions: int | None = None, use_tqdm: bool = False
+        self,
+        inputs: Any,
+        *,
+        instruction: str | None = None,
+        dimensions: int | None = None,
+        use_tqdm: bool = False,
+        return_exceptions: bool = False,
     ) -> Any:
         """Vectors of length 1, float32 [n, width], of a model for vectors (docs/embeddings.md);
         where each token has a vector (`token_width`), a list of n float32 [n_tokens, width].
@@ -573,18 +579,28 @@ class Model:
         inputs: texts (str), images (paths as pathlib.Path, bytes, pixels, PIL images, data: URLs)
         and dicts with "text", "image", "images", "video"; a single one gives [width], or [n_tokens,
         width]. They are read as there is room. instruction: what the vectors are for. dimensions:
-        keep that many. A text of a model with a vector for each token is one that searches."""
+        keep that many. A text of a model with a vector for each token is one that searches.
+        return_exceptions: of several, return a list, with the exception in the place of an input
+        that cannot be used, such as a damaged image."""
         if is_item(inputs):
             return self._vector_of(self._ask(self._embed_body(inputs, instruction, dimensions), Bell()))
-        return self._stacked(self._run(self._embeddings(inputs, instruction, dimensions, use_tqdm)))
+        vectors = self._run(self._embeddings(inputs, instruction, dimensions, use_tqdm, return_exceptions))
+        return vectors if return_exceptions else self._stacked(vectors)
 
     async def aembed(
-        self, inputs: Any, *, instruction: str | None = None, dimensions: int | None = None, use_tqdm: bool = False
+        self,
+        inputs: Any,
+        *,
+        instruction: str | None = None,
+        dimensions: int | None = None,
+        use_tqdm: bool = False,
+        return_exceptions: bool = False,
     ) -> Any:
         """`embed` for asyncio."""
         if is_item(inputs):
             return self._vector_of(await self._aask(self._embed_body(inputs, instruction, dimensions), Bell()))
-        return self._stacked(await self._arun(self._embeddings(inputs, instruction, dimensions, use_tqdm)))
+        vectors = await self._arun(self._embeddings(inputs, instruction, dimensions, use_tqdm, return_exceptions))
+        return vectors if return_exceptions else self._stacked(vectors)
 
     def score(
         self, query: Item, documents: Any, *, instruction: str | None = None, use_tqdm: bool = False
@@ -719,12 +735,14 @@ class Model:
         makers = (functools.partial(make, request) for request in listed)
         return _Batch(self._runtime, makers, "requests[{}]".format, _length(requests), use_tqdm, keep_errors)
 
-    def _embeddings(self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool) -> _Batch:
+    def _embeddings(
+        self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool, keep_errors: bool
+    ) -> _Batch:
         def make(item: Item) -> tuple[Body, Callable[[Any], Any]]:
             return self._embed_body(item, instruction, dimensions), self._vector_of
 
         makers = (functools.partial(make, item) for item in several("inputs", inputs, ""))
-        return _Batch(self._runtime, makers, "inputs[{}]".format, _length(inputs), use_tqdm)
+        return _Batch(self._runtime, makers, "inputs[{}]".format, _length(inputs), use_tqdm, keep_errors)
 
     def _scores(self, query: Item, documents: Iterable[Item], instruction: str | None, use_tqdm: bool) -> _Batch:
         def make(group: list[Item]) -> tuple[Body, Callable[[Any], Any]]:

@@ -72,6 +72,15 @@ def test_many_are_as_each_alone(embedder, cases):
     assert asyncio.run(embedder.aembed(items[:4])).tobytes() == found[:4].tobytes()
 
 
+def test_an_input_that_cannot_be_used_keeps_its_place(embedder):
+    items = ["a dog", b"no image", "a cat"]
+    with pytest.raises(Exception, match=r"inputs\[1\]: "):
+        embedder.embed(items)
+    for found in (embedder.embed(items, return_exceptions=True), asyncio.run(embedder.aembed(items, return_exceptions=True))):
+        assert len(found) == 3 and isinstance(found[1], Exception) and "image" in str(found[1])
+        assert [found[i].tobytes() for i in (0, 2)] == [embedder.embed(items[i]).tobytes() for i in (0, 2)]
+
+
 def _path(name):
     from pathlib import Path
 
