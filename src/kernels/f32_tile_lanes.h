@@ -1,7 +1,7 @@
 /* The tile kernels in f32 arithmetic for any vector width. The including file includes one of
  * lanes_*.h before, and defines TILE_ROWS (3, 6 or 12) and TILE_VECTORS, the rows and vectors of
- * columns whose sums stay in registers, and TILE_K, the inputs of a block. Weights and rows are
- * read forwards, a row's values are broadcast: nothing is shuffled.
+ * columns whose sums stay in registers. Weights and rows are read forwards, a row's values are
+ * broadcast: nothing is shuffled.
  *
  * What counts next to the multiply-adds is the number of instructions: where another thread works
  * on the same core, a thread has half of what the core takes in. */

@@ -105,7 +105,7 @@ struct opening {
   bool encoder_only;
 };
 
-/* Whether some image has a size within the limits, rather than that each request is refused. */
+/* The limits would otherwise be refused with each image that is sent. */
 static enum omma_status check_image_options(const struct omma_model *model, const struct omma_image_options *options,
                                             struct omma_error *error) {
   struct omma_model_info info;

@@ -3,8 +3,7 @@
 
 #define TILE_ROWS 6
 #define TILE_VECTORS 4
-#define TILE_K OMMAI_TILE_K
 #include "kernels/f32_tile_lanes.h"
 
 const struct ommai_f32_tile_kernels ommai_f32_tile_neon = {
-    OMMAI_CPU_NEON, STRIP, TILE_ROWS, TILE_K, expand_bf16, expand_f32, multiply};
+    OMMAI_CPU_NEON, STRIP, TILE_ROWS, OMMAI_TILE_K, expand_bf16, expand_f32, multiply};

@@ -5,8 +5,7 @@
 
 #define TILE_ROWS 3
 #define TILE_VECTORS 4
-#define TILE_K 128
 #include "kernels/f32_tile_lanes.h"
 
 const struct ommai_f32_tile_kernels ommai_f32_tile_avx2 = {
-    OMMAI_CPU_AVX2, STRIP, TILE_ROWS, TILE_K, expand_bf16, expand_f32, multiply};
+    OMMAI_CPU_AVX2, STRIP, TILE_ROWS, 128, expand_bf16, expand_f32, multiply};

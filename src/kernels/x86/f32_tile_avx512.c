@@ -4,8 +4,7 @@
 
 #define TILE_ROWS 12
 #define TILE_VECTORS 2
-#define TILE_K OMMAI_TILE_K
 #include "kernels/f32_tile_lanes.h"
 
 const struct ommai_f32_tile_kernels ommai_f32_tile_avx512 = {
-    OMMAI_CPU_AVX512, STRIP, TILE_ROWS, TILE_K, expand_bf16, expand_f32, multiply};
+    OMMAI_CPU_AVX512, STRIP, TILE_ROWS, OMMAI_TILE_K, expand_bf16, expand_f32, multiply};
