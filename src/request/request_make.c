@@ -304,12 +304,17 @@ static enum omma_status measure(struct omma_request *request, const struct ommai
   return count_tokens(request, prompt, options, error);
 }
 
+/* Without a token there is no row whose state could be read. */
+static enum omma_status fail_empty(struct omma_error *error) {
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
+}
+
 /* Ids as they came, each at its own position; a prompt that is too long is cut. */
 static enum omma_status take_tokens(struct omma_request *request, const int32_t *tokens, size_t n_tokens,
                                     const struct omma_request_options *options, struct omma_error *error) {
   const struct omma_model *model = request->model;
   int32_t counter = 0;
-  if (n_tokens == 0) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "prompt", "prompt: expected at least one token");
+  if (n_tokens == 0) return fail_empty(error);
   if (is_too_long(&options->truncation, n_tokens)) {
     if (!options->truncation.keep_first) tokens += n_tokens - (size_t)options->truncation.n_tokens;
     n_tokens = (size_t)options->truncation.n_tokens;
@@ -348,6 +353,7 @@ static enum omma_status assemble_cut(struct omma_request *request, const struct 
 static enum omma_status assemble(struct omma_request *request, const struct ommai_prompt_builder *prompt,
                                  const struct omma_request_options *options, struct omma_error *error) {
   OMMAI_TRY(measure(request, prompt, options, error));
+  if (request->n_tokens == 0) return fail_empty(error);
   bool too_long = is_too_long(&options->truncation, request->n_tokens);
   if (too_long && !ommai_request_reads(request)) return assemble_cut(request, prompt, options, error);
   OMMAI_TRY(prepare_images(request, prompt, error));

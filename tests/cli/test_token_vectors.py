@@ -127,6 +127,12 @@ def test_lines_and_refusals(omma, tmp_path):
                          ({"text": "a", "instruction": "find"}, "takes none")):
         done = omma("embed", directory, "--input", "-", "--output", tmp_path / "x.npy", stdin=json.dumps(line).encode())
         assert done.returncode == 1 and reason in done.stderr.decode()
+    # A document stands alone, so that an empty one has no token; a query has its suffix.
+    for line in ("{}", '""', '{"text": ""}', '{"image": []}'):
+        done = omma("rerank", directory, "--query", "a", "--input", "-", stdin=line.encode())
+        assert done.returncode == 1 and "expected at least one token" in done.stderr.decode(), (line, done)
+    done = omma("embed", directory, "--text", "", "--output", "-")
+    assert done.returncode == 0 and json.loads(done.stdout)["embedding"]
     done = omma("embed", directory, "--text", "a", "--dimensions", "8", "--output", "-")
     assert done.returncode == 1 and "dimensions" in done.stderr.decode()
     done = omma("chat", directory, "--prompt", "a")

@@ -461,6 +461,21 @@ def test_who_asks_for_vectors_where_each_token_has_one(start):
     check_output(server)
 
 
+@pytest.mark.real_only
+def test_an_empty_document_is_refused(start):
+    """With a vector for each token a document stands alone: an empty one has no token."""
+    server = start(model=DEMO)
+    empty = [{"content": []}, {"content": [text_part("")]}, ""]
+    for document in empty:
+        for path, body in [("/rerank", {"query": "a", "documents": ["b", document]}), ("/score", {"queries": "a", "documents": [document]})]:
+            reply = server.post(path, body)
+            assert reply.status == 400 and "documents" in reply.body.decode(), (path, document, reply.body)
+    reply = server.post("/rerank", {"query": {"content": []}, "documents": ["a"]})
+    assert reply.status == 200, reply.body
+    assert server.stop() == 0
+    check_output(server)
+
+
 # ---- vLLM's own replies ----
 
 
