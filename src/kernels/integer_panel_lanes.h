@@ -38,7 +38,7 @@ OMMAI_INLINE void add_lines_u4(const uint8_t *line, int64_t n_lines, const int8_
       }
 #pragma GCC unroll 8
       for (int row = 0; row < n_rows; row++) {
-        ivec inputs = broadcast4(x + row * stride + 4 * high);
+        ivec inputs = ivec_broadcast4(x + row * stride + 4 * high);
 #pragma GCC unroll 8
         for (int v = 0; v < n_vectors; v++) ivec_add_halves_to(&halves[row][v], ivec_byte_products(q[v], inputs));
       }
@@ -83,7 +83,7 @@ OMMAI_INLINE void chunk_u4(const struct integer_block *block, const struct chunk
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
-    for (int v = 0; v < n_vectors; v++) acc[row][v] = broadcast4(starts->of[k / CHUNK_K][row]);
+    for (int v = 0; v < n_vectors; v++) acc[row][v] = ivec_broadcast4(starts->of[k / CHUNK_K][row]);
   }
   add_lines_u4(line, n_lines, block->x + k, block->stride, stream, n_rows, n_vectors, acc);
 #pragma GCC unroll 8
@@ -158,7 +158,7 @@ static void block_u4(const struct integer_block *block) {
 
 static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (rows->n_rows < TILE_FROM_ROWS) {
-    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, gemv_s8);
+    integer_for_each_block(panel, rows, 8, 0, INTEGER_STREAM_K, sums, rows->n_rows <= MAX_ROWS ? gemv_s8 : some_rows_s8);
   } else {
     integer_for_each_block(panel, rows, 8, 0, BLOCK_K, sums, tile_s8);
   }

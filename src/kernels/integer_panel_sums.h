@@ -8,12 +8,6 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, PANEL_VECTORS = PANEL / LANES, VECTOR = 4 * LANES /* bytes */ };
 
-OMMAI_INLINE ivec broadcast4(const void *x) {
-  int32_t four;
-  memcpy(&four, x, sizeof four);
-  return ivec_set1(four);
-}
-
 /* The sums of n_vectors vectors of outputs from `column` on, as they are before a block of weights
  * that are too large by `raised`. */
 OMMAI_INLINE void start(const struct integer_block *block, int column, int raised, const int n_rows, const int n_vectors,

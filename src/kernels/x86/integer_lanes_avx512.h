@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define OMMAI_INLINE static inline __attribute__((always_inline))
 
@@ -16,6 +17,12 @@ OMMAI_INLINE ivec ivec_load(const void *at) { return _mm512_loadu_si512(at); }
 OMMAI_INLINE void ivec_store(void *at, ivec a) { _mm512_storeu_si512(at, a); }
 OMMAI_INLINE ivec ivec_zero(void) { return _mm512_setzero_si512(); }
 OMMAI_INLINE ivec ivec_set1(int32_t value) { return _mm512_set1_epi32(value); }
+/* Four bytes in all lanes. */
+OMMAI_INLINE ivec ivec_broadcast4(const void *x) {
+  int32_t four;
+  memcpy(&four, x, sizeof four);
+  return ivec_set1(four);
+}
 OMMAI_INLINE ivec ivec_add(ivec a, ivec b) { return _mm512_add_epi32(a, b); }
 OMMAI_INLINE ivec ivec_sub(ivec a, ivec b) { return _mm512_sub_epi32(a, b); }
 OMMAI_INLINE ivec ivec_mul(ivec a, ivec b) { return _mm512_mullo_epi32(a, b); }

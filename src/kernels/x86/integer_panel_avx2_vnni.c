@@ -32,7 +32,7 @@ OMMAI_INLINE void add_lines(const struct integer_block *block, const enum form f
     ivec kept[PANEL_VECTORS];
     if (n_rows < n_vectors) {
 #pragma GCC unroll 8
-      for (int row = 0; row < n_rows; row++) kept[row] = broadcast4(x + row * block->stride);
+      for (int row = 0; row < n_rows; row++) kept[row] = ivec_broadcast4(x + row * block->stride);
 #pragma GCC unroll 8
       for (int v = 0; v < n_vectors; v++) {
         ivec w = unsigned_bytes(line + 4 * column + v * VECTOR, form);
@@ -45,7 +45,7 @@ OMMAI_INLINE void add_lines(const struct integer_block *block, const enum form f
     for (int v = 0; v < n_vectors; v++) kept[v] = unsigned_bytes(line + 4 * column + v * VECTOR, form);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
-      ivec inputs = broadcast4(x + row * block->stride);
+      ivec inputs = ivec_broadcast4(x + row * block->stride);
 #pragma GCC unroll 8
       for (int v = 0; v < n_vectors; v++) acc[row][v] = _mm256_dpbusd_avx_epi32(acc[row][v], kept[v], inputs);
     }

@@ -14,7 +14,12 @@ enum {
   /* bytes of four inputs' int8 weights, or of eight inputs' int4 ones */
   LINE = INTEGER_LINE,
   MAX_ROWS = 4, /* that go together */
-  STEP_K = 8    /* inputs: two lines */
+  STEP_K = 8,   /* inputs: two lines */
+  /* In tiles, and of more rows than that. Of 16 registers the sums and one row's inputs take
+   * twelve: the more columns share these inputs, the fewer instructions, although each row loads
+   * the weights again, by the instruction that uses them. */
+  TILE_ROWS = SUM_VECTORS > 8 ? 4 : 2,
+  TILE_VECTORS = SUM_VECTORS > 8 ? 2 : 4
 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -22,7 +27,9 @@ enum {
 /* Magnitudes, bytes with all bits set where an input is negative, and the sum of those inputs'
  * magnitudes. */
 struct signed_rows {
-  uint8_t magnitudes[MAX_ROWS][BLOCK_K], negative[MAX_ROWS][BLOCK_K];
+  struct {
+    uint8_t magnitudes[BLOCK_K], negative[BLOCK_K];
+  } inputs[MAX_ROWS];
   int32_t taken[MAX_ROWS];
 };
 
@@ -70,8 +77,8 @@ OMMAI_INLINE uint32_t take_signs(const struct integer_block *block, struct signe
 #pragma GCC unroll 4
     for (int row = 0; row < n_rows; row++) {
       __m256i x = inputs_at(block, row, k), magnitudes = _mm256_abs_epi8(x), negative = _mm256_cmpgt_epi8(zero, x);
-      _mm256_storeu_si256((void *)(rows->magnitudes[row] + k), magnitudes);
-      _mm256_storeu_si256((void *)(rows->negative[row] + k), negative);
+      _mm256_storeu_si256((void *)(rows->inputs[row].magnitudes + k), magnitudes);
+      _mm256_storeu_si256((void *)(rows->inputs[row].negative + k), negative);
       taken[row] = _mm256_add_epi64(taken[row], _mm256_sad_epu8(_mm256_and_si256(magnitudes, negative), zero));
       if (looks) most = _mm256_max_epi16(most, fours_of(magnitudes));
     }
@@ -97,10 +104,10 @@ struct signed_inputs {
   ivec first, next, first_negative, next_negative;
 };
 
-OMMAI_INLINE struct signed_inputs signed_inputs(const struct signed_rows *rows, int row, int64_t k) {
-  const uint8_t *magnitudes = rows->magnitudes[row] + k, *negative = rows->negative[row] + k;
-  return (struct signed_inputs){broadcast4(magnitudes), broadcast4(magnitudes + 4), broadcast4(negative),
-                                broadcast4(negative + 4)};
+OMMAI_INLINE struct signed_inputs signed_inputs(const uint8_t *magnitudes) {
+  const uint8_t *negative = magnitudes + BLOCK_K;
+  return (struct signed_inputs){ivec_broadcast4(magnitudes), ivec_broadcast4(magnitudes + 4), ivec_broadcast4(negative),
+                                ivec_broadcast4(negative + 4)};
 }
 
 /* Pairs of products, 16 bits each, too small by the magnitudes of negative inputs. */
@@ -118,6 +125,23 @@ OMMAI_INLINE ivec add_signed(ivec sum, const struct signed_inputs *x, ivec line,
   return add_widened(sum, ivec_add_halves(halves, more));
 }
 
+/* acc += the products of a step's two lines, the second `next` bytes after the first. */
+OMMAI_INLINE void add_step(const struct signed_rows *rows, const void *weights, int64_t next, int64_t k, const bool large,
+                           const int n_rows, const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
+  const uint8_t *line = weights, *inputs = rows->inputs[0].magnitudes + k;
+  __asm__("" : "+r"(inputs)); /* one address for all rows, not one for each */
+#pragma GCC unroll 4
+  for (int row = 0; row < n_rows; row++) {
+    const struct signed_inputs x = signed_inputs(inputs + row * (int64_t)sizeof rows->inputs[0]);
+    /* those of more than two vectors do not stay in registers from row to row */
+    if (n_vectors > 2) __asm__ volatile("" : "+r"(line));
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vectors; v++) {
+      acc[row][v] = add_signed(acc[row][v], &x, ivec_load(line + v * VECTOR), ivec_load(line + next + v * VECTOR), large);
+    }
+  }
+}
+
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* 128 (|w1| + |w2| + |w3| + |w4| + 4) < 2^15 for sums up to MAX_WEIGHT_SUM. Inputs of which some
@@ -125,16 +149,15 @@ OMMAI_INLINE ivec add_signed(ivec sum, const struct signed_inputs *x, ivec line,
  * instructions too; sums are exact, so the order is free. */
 enum {
   MAX_WEIGHT_SUM = 251,
-  STRIP_VECTORS = 2,
-  STRIP_COLUMNS = STRIP_VECTORS * LANES,
+  STRIP_COLUMNS = TILE_VECTORS * LANES,
   STRIPS = PANEL / STRIP_COLUMNS,
-  STEP_VECTORS = 2 * STRIP_VECTORS,
+  STEP_VECTORS = 2 * TILE_VECTORS,
   MAX_STEPS = BLOCK_K / STEP_K
 };
 
 /* Weights of STRIP_COLUMNS outputs. */
 struct signed_strip {
-  /* a line of both vectors, and the next line */
+  /* a line of all vectors, and the next line */
   _Alignas(VECTOR) int8_t weights[MAX_STEPS][STEP_VECTORS][VECTOR];
   int16_t k[MAX_STEPS];
   int n_steps, n_small; /* those at first have sums up to MAX_WEIGHT_SUM */
@@ -153,35 +176,32 @@ static void copy_strip(const uint8_t *weights, int64_t n_k, struct signed_strip 
   for (int64_t k = 0; k < n_k; k += STEP_K) {
     const uint8_t *line = weights + k * PANEL;
     ivec w[STEP_VECTORS];
+    bool large = false;
+#pragma GCC unroll 8
+    for (int i = 0; i < STEP_VECTORS; i++) w[i] = ivec_load(line + i / TILE_VECTORS * LINE + i % TILE_VECTORS * VECTOR);
 #pragma GCC unroll 4
-    for (int i = 0; i < STEP_VECTORS; i++) w[i] = ivec_load(line + i / STRIP_VECTORS * LINE + i % STRIP_VECTORS * VECTOR);
-    int step = is_large(w[0], w[2]) || is_large(w[1], w[3]) ? --end : strip->n_small++;
+    for (int v = 0; v < TILE_VECTORS; v++) large |= is_large(w[v], w[TILE_VECTORS + v]);
+    int step = large ? --end : strip->n_small++;
     strip->k[step] = (int16_t)k;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < STEP_VECTORS; i++) ivec_store(strip->weights[step][i], w[i]);
   }
 }
 
-OMMAI_INLINE void add_step(const struct signed_strip *strip, int step, const struct signed_rows *rows, const int n_rows,
-                           const bool large, ivec (*acc)[PANEL_VECTORS]) {
-  ivec w[STEP_VECTORS];
-#pragma GCC unroll 4
-  for (int i = 0; i < STEP_VECTORS; i++) w[i] = ivec_load(strip->weights[step][i]);
-#pragma GCC unroll 4
-  for (int row = 0; row < n_rows; row++) {
-    const struct signed_inputs x = signed_inputs(rows, row, strip->k[step]);
-#pragma GCC unroll 2
-    for (int v = 0; v < STRIP_VECTORS; v++) acc[row][v] = add_signed(acc[row][v], &x, w[v], w[STRIP_VECTORS + v], large);
+OMMAI_INLINE void add_steps(const struct signed_strip *strip, const struct signed_rows *rows, int begin, int end,
+                            const bool large, const int n_rows, ivec (*acc)[PANEL_VECTORS]) {
+  for (int step = begin; step < end; step++) {
+    add_step(rows, strip->weights[step], TILE_VECTORS * VECTOR, strip->k[step], large, n_rows, TILE_VECTORS, acc);
   }
 }
 
 OMMAI_INLINE void columns_of_strip(const struct integer_block *block, const struct signed_strip *strip,
                                    const struct signed_rows *rows, int column, const int n_rows) {
-  ivec acc[MAX_ROWS][PANEL_VECTORS];
-  start_signed(block, rows, column, n_rows, STRIP_VECTORS, acc);
-  for (int step = 0; step < strip->n_small; step++) add_step(strip, step, rows, n_rows, false, acc);
-  for (int step = strip->n_small; step < strip->n_steps; step++) add_step(strip, step, rows, n_rows, true, acc);
-  finish(block, column, n_rows, STRIP_VECTORS, acc);
+  ivec acc[TILE_ROWS][PANEL_VECTORS];
+  start_signed(block, rows, column, n_rows, TILE_VECTORS, acc);
+  add_steps(strip, rows, 0, strip->n_small, false, n_rows, acc);
+  add_steps(strip, rows, strip->n_small, strip->n_steps, true, n_rows, acc);
+  finish(block, column, n_rows, TILE_VECTORS, acc);
 }
 
 OMMAI_INLINE void rows_of_tile(const struct integer_block *block, const struct signed_strip *strips, const int n_rows) {
@@ -192,17 +212,19 @@ OMMAI_INLINE void rows_of_tile(const struct integer_block *block, const struct s
 
 static void tile_s8(const struct integer_block *block) {
   struct signed_strip strips[STRIPS];
-  struct integer_coming coming = integer_coming(block, 8, MAX_ROWS);
-  for (int i = 0; i < STRIPS; i++) copy_strip(block->weights + i * STRIP_VECTORS * VECTOR, block->n_k, &strips[i]);
+  struct integer_coming coming = integer_coming(block, 8, TILE_ROWS);
+  for (int i = 0; i < STRIPS; i++) copy_strip(block->weights + i * TILE_VECTORS * VECTOR, block->n_k, &strips[i]);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
+    n = ommai_next_rows(block->n_rows - row, TILE_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     integer_prefetch(&coming);
     switch (n) {
       case 1: rows_of_tile(&some, strips, 1); break;
+#if SUM_VECTORS > 8
       case 2: rows_of_tile(&some, strips, 2); break;
       case 3: rows_of_tile(&some, strips, 3); break;
-      default: rows_of_tile(&some, strips, 4); break;
+#endif
+      default: rows_of_tile(&some, strips, TILE_ROWS); break;
     }
   }
 }
@@ -215,35 +237,6 @@ struct gemv_rows {
   uint32_t large; /* a bit for each step of inputs that are too large in some row */
 };
 
-/* Two lines. Either the rows' inputs or the vectors of weights stay in registers over the other. */
-OMMAI_INLINE void add_few_step(const struct gemv_rows *few, const uint8_t *line, int64_t k, const bool large, const int n_rows,
-                               const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
-  if (n_rows <= 2) {
-    struct signed_inputs x[2];
-#pragma GCC unroll 2
-    for (int row = 0; row < n_rows; row++) x[row] = signed_inputs(&few->rows, row, k);
-#pragma GCC unroll 8
-    for (int v = 0; v < n_vectors; v++) {
-      ivec first = ivec_load(line + v * VECTOR), next = ivec_load(line + LINE + v * VECTOR);
-#pragma GCC unroll 2
-      for (int row = 0; row < n_rows; row++) acc[row][v] = add_signed(acc[row][v], &x[row], first, next, large);
-    }
-    return;
-  }
-  ivec first[PANEL_VECTORS], next[PANEL_VECTORS];
-#pragma GCC unroll 8
-  for (int v = 0; v < n_vectors; v++) {
-    first[v] = ivec_load(line + v * VECTOR);
-    next[v] = ivec_load(line + LINE + v * VECTOR);
-  }
-#pragma GCC unroll 4
-  for (int row = 0; row < n_rows; row++) {
-    const struct signed_inputs x = signed_inputs(&few->rows, row, k);
-#pragma GCC unroll 8
-    for (int v = 0; v < n_vectors; v++) acc[row][v] = add_signed(acc[row][v], &x, first[v], next[v], large);
-  }
-}
-
 OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct gemv_rows *few, int column,
                                  struct integer_coming *stream, const int n_rows, const int n_vectors) {
   ivec acc[MAX_ROWS][PANEL_VECTORS];
@@ -253,34 +246,48 @@ OMMAI_INLINE void columns_of_few(const struct integer_block *block, const struct
 #pragma GCC unroll 2
     for (int i = 0; i < STEP_K / 4; i++) integer_stream_line(stream, n_vectors * 4 / PANEL_VECTORS, true);
     if (few->large >> (k / STEP_K) & 1) {
-      add_few_step(few, line, k, true, n_rows, n_vectors, acc);
+      add_step(&few->rows, line, LINE, k, true, n_rows, n_vectors, acc);
     } else {
-      add_few_step(few, line, k, false, n_rows, n_vectors, acc);
+      add_step(&few->rows, line, LINE, k, false, n_rows, n_vectors, acc);
     }
   }
   finish(block, column, n_rows, n_vectors, acc);
 }
 
 /* n_parts groups of rows share what is to be asked for. */
-OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts, const int n_rows) {
-  const int n_vectors = n_rows == 1 ? PANEL_VECTORS : 2;
+OMMAI_INLINE void rows_s8(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts, const int n_rows,
+                          const int n_vectors) {
   struct gemv_rows few;
   few.large = take_signs(block, &few.rows, true, n_rows);
   stream->bytes = LINE / (n_parts * PANEL_VECTORS / n_vectors);
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors) columns_of_few(block, &few, v * LANES, stream, n_rows, n_vectors);
 }
 
+/* At most MAX_ROWS. */
 static void gemv_s8(const struct integer_block *block) {
-  const int64_t n_parts = ommai_div_up(block->n_rows, MAX_ROWS);
+  struct integer_coming stream = integer_stream(block);
+  switch (block->n_rows) {
+    case 1: rows_s8(block, &stream, 1, 1, PANEL_VECTORS); break;
+    case 2: rows_s8(block, &stream, 1, 2, 2); break;
+    case 3: rows_s8(block, &stream, 1, 3, 2); break;
+    default: rows_s8(block, &stream, 1, 4, 2); break;
+  }
+}
+
+/* More than those. */
+static void some_rows_s8(const struct integer_block *block) {
+  const int64_t n_parts = ommai_div_up(block->n_rows, TILE_ROWS);
   struct integer_coming stream = integer_stream(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n) {
-    n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
+    n = ommai_next_rows(block->n_rows - row, TILE_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     switch (n) {
-      case 1: rows_s8(&some, &stream, n_parts, 1); break;
-      case 2: rows_s8(&some, &stream, n_parts, 2); break;
-      case 3: rows_s8(&some, &stream, n_parts, 3); break;
-      default: rows_s8(&some, &stream, n_parts, 4); break;
+      case 1: rows_s8(&some, &stream, n_parts, 1, PANEL_VECTORS); break;
+#if SUM_VECTORS > 8
+      case 2: rows_s8(&some, &stream, n_parts, 2, TILE_VECTORS); break;
+      case 3: rows_s8(&some, &stream, n_parts, 3, TILE_VECTORS); break;
+#endif
+      default: rows_s8(&some, &stream, n_parts, TILE_ROWS, TILE_VECTORS); break;
     }
   }
 }
