@@ -10,13 +10,18 @@ import json
 import pathlib
 import random
 import re
+import sys
 import time
 
 import pytest
 from images import JPEG, data_url, image_part, text_part
 from test_mutations import MESSAGES, RESPONSES
 
-SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "server"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import vector_cases
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src" / "server"
 FEW_SECONDS, MANY_SECONDS = 6, 60
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}}
 CHAT = {"model": "test-model", "messages": [
@@ -49,6 +54,8 @@ BODIES_OF_VECTORS = {  # by the task of the model, enum omma_model_task
 CONVERSATIONS = {"/v1/embeddings": {"messages": [CHAT["messages"][:2], CHAT["messages"][:1]], "chat_template_kwargs": {"instruction": "i"}},
                  "/pooling": {"input": [CONTENT, CONTENT], "use_activation": False}}
 PROMPT = {"prompt": "a", "return_token_strs": False}  # the other body of /tokenize
+BODIES_OF_TOKEN_VECTORS = {"/pooling": {"input": ["a", "b"], **VECTORS}, "/score": {"queries": ["a", "b"], "documents": ["a", {"content": [image_part()]}]},
+                           "/rerank": {"query": "a", "documents": ["a", {"content": [text_part("a")]}, {"content": [image_part()]}], "top_n": 1}}
 HUGE = "x" * 200_000
 # Texts of JSON: what a client writes in a field's place.
 VALUES = ["null", "true", "false", "0", "1", "-1", "1.5", "-0.0", "1e308", "9223372036854775807", "-9223372036854775808",
@@ -93,10 +100,8 @@ def put(body, at, text, twice=False):
     return json.dumps(body).replace(MARK, text)
 
 
-def all_damages(bodies):
-    """(path, place, text, twice) of every place that a body has, and of every word as a field."""
-    names = words()
-    assert {"tools", "messages", "temperature", "response_format", "documents", "top_n"} <= set(names)
+def all_damages(bodies, names):
+    """(path, place, text, twice) of every place that a body has, and of every name as a field."""
     for path, whole in bodies:
         fields = [at for at in places(whole)] + [(name,) for name in names if name not in whole]
         for at in fields:
@@ -106,15 +111,17 @@ def all_damages(bodies):
             yield path, whole, at, "[1]", True
 
 
-def send_damaged(server, bodies, full):
+def send_damaged(server, bodies, full, new_fields=True):
+    names = words() if new_fields else ()
+    assert not names or {"tools", "messages", "temperature", "response_format", "documents", "top_n"} <= set(names)
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
-    damages = list(all_damages(bodies))
+    damages = list(all_damages(bodies, names))
     random.Random(seed).shuffle(damages)
     end = time.monotonic() + (MANY_SECONDS if full else FEW_SECONDS)
     connection, seen, sent = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60), set(), 0
     for path, whole, at, text, twice in damages:
-        if time.monotonic() > end:
+        if time.monotonic() > end and sent > 100:
             break
         connection.request("POST", path, put(whole, at, text, twice), {"Content-Type": "application/json"})
         reply = connection.getresponse()
@@ -142,6 +149,23 @@ def test_nor_is_one_of_a_request_for_vectors(start, pytestconfig, task):
     for path, body in bodies:
         assert server.post(path, body).status == 200, (path, server.post(path, body).body)
     send_damaged(server, bodies, pytestconfig.getoption("--full"))
+
+
+@pytest.mark.real_only
+@pytest.mark.parametrize("task", [*BODIES_OF_VECTORS, "tokens"])
+def test_nor_where_a_model_computes_them(start, pytestconfig, tmp_path, task):
+    """The scripted engine takes requests of any size; one without a token once went through a real
+    one's memory."""
+    if task == "tokens":
+        server, bodies = start(model=ROOT / "models" / "demo", runner="pooling"), BODIES_OF_TOKEN_VECTORS
+    else:
+        model = vector_cases.make_model(tmp_path / {2: "Tiny-Embedding", 3: "Tiny-Reranker"}[task])
+        server = start(model=model, runner="pooling", max_model_len=2048)
+        # a model names the tasks that it has instructions for, this one none
+        bodies = {path: {name: value for name, value in body.items() if name != "input_type"} for path, body in BODIES_OF_VECTORS[task].items()}
+    for path, body in bodies.items():
+        assert server.post(path, body).status == 200, (path, server.post(path, body).body)
+    send_damaged(server, [*bodies.items()], pytestconfig.getoption("--full"), new_fields=False)
 
 
 @pytest.mark.real_too
