@@ -35,7 +35,7 @@ def _check_names(given: Iterable[str], known: frozenset[str]) -> None:
     """As a call in Python does it: a server ignores a field that it does not know."""
     for name in given:
         if name not in known:
-            nearest = difflib.get_close_matches(name, sorted(known), 1)
+            nearest = ["messages"] if name == "text" else difflib.get_close_matches(name, sorted(known), 1)
             hint = f": did you mean {nearest[0]!r}?" if nearest else "; the fields of requests are those of docs/serve.md"
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
 
@@ -79,6 +79,8 @@ def chat_body(
     _check_names(fields, _CHAT_NAMES)
     shown = [] if image is None else [image]
     shown += [] if images is None else list(several("images", images, "; a single one is given as image"))
+    if messages is None and not shown and video is None:
+        raise TypeError("messages: expected a text or messages, found None")
     if messages is None or isinstance(messages, str):
         listed = [{"role": "user", "content": content_of(messages, shown, video)}]
     elif shown or video is not None:

@@ -295,6 +295,14 @@ def test_a_name_like_no_other_is_refused(demo):
         demo.chat("a", imge=CROSS)
     with pytest.raises(TypeError, match="unexpected keyword argument 'messages'"):
         demo.complete("a", messages=[])
+    with pytest.raises(TypeError, match="'text': did you mean 'messages'"):
+        demo.batch([{"text": "a"}])
+
+
+def test_nothing_to_answer(demo):
+    with pytest.raises(TypeError, match="^messages: expected a text or messages, found None$"):
+        demo.chat(None)
+    assert demo.chat(None, image=CROSS, max_tokens=1).usage.prompt_tokens > 1
 
 
 def test_the_names_are_those_that_the_server_reads(pair):
