@@ -294,6 +294,11 @@ enum omma_status ommai_server_check_reasoning(const char *parser, const char *co
   return ommai_reasoning_take(parser, config, &reasoning, error);
 }
 
+enum omma_status ommai_server_check_address(const struct omma_server_options *options, struct omma_error *error) {
+  if (options->uds) return ommai_listener_check_unix(options->uds, error);
+  return ommai_listener_check(options->host, options->port, error);
+}
+
 enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error) {
   struct ommai_tls tls;
   enum omma_status status = ommai_tls_load(options, &ommai_default_allocator, &tls, error);

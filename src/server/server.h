@@ -23,6 +23,10 @@ enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_k
  * (field "reasoning_parser" or "reasoning_config"), MEMORY. */
 enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error);
 
+/* Whether create could listen on the address of these options now, likewise; another program may
+ * still take it. Errors: ARGUMENT (field "port", "host" or "uds"), IO. */
+enum omma_status ommai_server_check_address(const struct omma_server_options *options, struct omma_error *error);
+
 /* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a
  * build without TLS), MEMORY. */
 enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);

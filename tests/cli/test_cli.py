@@ -218,3 +218,21 @@ def test_port_in_use(omma):
         done = omma("serve", "--port", port)
     assert done.returncode == 1 and f"cannot listen on 127.0.0.1 port {port}: Address already in use".encode() in done.stderr
     assert b"--port 0 any free one" in done.stderr
+
+
+def test_an_address_that_cannot_be_taken_is_named_before_the_model_is_opened(omma, tmp_path):
+    path, stale = tmp_path / "taken", tmp_path / "stale"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(stale))
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        port = str(taken.getsockname()[1])
+        for words, reason in ((["--port", port], f"cannot listen on 127.0.0.1 port {port}: Address already in use"),
+                              (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8000: Cannot assign requested address"),
+                              (["--uds", path], f"cannot listen on {path}: another program listens there"),
+                              (["--uds", tmp_path / "none" / "x"], "cannot listen on"), (["--uds", "x" * 120], "--uds: expected")):
+            refused(omma("serve", "no-such-model", *words), 1, reason)
+    for words in (["--port", port], ["--uds", stale], ["--uds", tmp_path / "new"]):
+        refused(omma("serve", "no-such-model", *words), 1, "model: no-such-model: no such file")
+    assert stale.exists() and not (tmp_path / "new").exists()

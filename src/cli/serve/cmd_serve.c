@@ -176,6 +176,7 @@ static int read_options(struct values *values, struct held *held, struct omma_se
   }
   if (code != OMMAI_EXIT_DONE) return code;
   if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed_call(&error);
+  if (ommai_server_check_address(options, &error) != OMMA_OK) return ommai_failed_call(&error);
   if (ommai_server_check_traces(options->otlp_traces_endpoint, &error) != OMMA_OK) return ommai_failed_call(&error);
   return OMMAI_EXIT_DONE;
 }

@@ -1,6 +1,7 @@
 #include "server/access/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -22,13 +23,13 @@ static int port_of(int descriptor) {
   return ntohs(((struct sockaddr_in *)&address)->sin_port);
 }
 
-/* A listening socket for one address, or -1 with errno set. */
-static int listen_on(const struct addrinfo *address) {
+/* A socket bound to one address, listening or not, or -1 with errno set. */
+static int bind_to(const struct addrinfo *address, bool listens) {
   int one = 1;
   int descriptor = socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->ai_protocol);
   if (descriptor < 0) return -1;
   if (!setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
-      !bind(descriptor, address->ai_addr, address->ai_addrlen) && !listen(descriptor, BACKLOG)) {
+      !bind(descriptor, address->ai_addr, address->ai_addrlen) && (!listens || !listen(descriptor, BACKLOG))) {
     return descriptor;
   }
   int reason = errno;
@@ -46,7 +47,7 @@ static const char *listen_hint(int reason) {
   }
 }
 
-enum omma_status ommai_listener_open(const char *host, int port, int *descriptor, int *port_used, struct omma_error *error) {
+static enum omma_status open_host(const char *host, int port, bool listens, int *descriptor, struct omma_error *error) {
   if (port < 0 || port > 65535) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "port", "port: expected 0 to 65535, found %d", port);
   }
@@ -60,7 +61,7 @@ enum omma_status ommai_listener_open(const char *host, int port, int *descriptor
   }
   int opened = -1, reason = 0;
   for (const struct addrinfo *address = addresses; address && opened < 0; address = address->ai_next) {
-    opened = listen_on(address);
+    opened = bind_to(address, listens);
     if (opened < 0) reason = errno;
   }
   freeaddrinfo(addresses);
@@ -69,7 +70,19 @@ enum omma_status ommai_listener_open(const char *host, int port, int *descriptor
                             listen_hint(reason));
   }
   *descriptor = opened;
-  *port_used = port_of(opened);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_listener_open(const char *host, int port, int *descriptor, int *port_used, struct omma_error *error) {
+  OMMAI_TRY(open_host(host, port, true, descriptor, error));
+  *port_used = port_of(*descriptor);
+  return OMMA_OK;
+}
+
+enum omma_status ommai_listener_check(const char *host, int port, struct omma_error *error) {
+  int descriptor;
+  OMMAI_TRY(open_host(host, port, false, &descriptor, error));
+  close(descriptor);
   return OMMA_OK;
 }
 
@@ -79,31 +92,39 @@ static enum omma_status fail_unix(struct omma_error *error, const char *path, co
   return ommai_fail_field(error, OMMA_ERROR_IO, "uds", "cannot listen on %s: %s", path, why);
 }
 
-/* Frees the name of a socket that nobody listens on. */
-static enum omma_status remove_stale(const struct sockaddr_un *address, struct omma_error *error) {
+/* *stale: the name is that of a socket that nobody listens on. */
+static enum omma_status check_name(const struct sockaddr_un *address, bool *stale, struct omma_error *error) {
   const char *path = address->sun_path;
   struct stat info;
+  *stale = false;
   if (lstat(path, &info)) return OMMA_OK;
   if (!S_ISSOCK(info.st_mode)) return fail_unix(error, path, "the file is there and is not a socket");
   int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return fail_unix(error, path, strerror(errno));
-  bool stale = connect(probe, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+  *stale = connect(probe, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
   close(probe);
-  if (!stale) return fail_unix(error, path, "another program listens there");
-  return unlink(path) && errno != ENOENT ? fail_unix(error, path, strerror(errno)) : OMMA_OK;
+  return *stale ? OMMA_OK : fail_unix(error, path, "another program listens there");
+}
+
+static enum omma_status make_address(const char *path, struct sockaddr_un *address, struct omma_error *error) {
+  size_t size = strlen(path);
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  if (size == 0 || size >= sizeof address->sun_path) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "uds", "uds: expected a path of 1 to %zu bytes, found %zu",
+                            sizeof address->sun_path - 1, size);
+  }
+  memcpy(address->sun_path, path, size);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_listener_open_unix(char *path, int *descriptor, struct ommai_socket_file *file,
                                           struct omma_error *error) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  struct sockaddr_un address;
   struct stat info;
-  size_t size = strlen(path);
-  if (size == 0 || size >= sizeof address.sun_path) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "uds", "uds: expected a path of 1 to %zu bytes, found %zu",
-                            sizeof address.sun_path - 1, size);
-  }
-  memcpy(address.sun_path, path, size);
-  OMMAI_TRY(remove_stale(&address, error));
+  bool stale;
+  OMMAI_TRY(make_address(path, &address, error));
+  OMMAI_TRY(check_name(&address, &stale, error));
+  if (stale && unlink(path) && errno != ENOENT) return fail_unix(error, path, strerror(errno));
   int opened = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (opened < 0) return fail_unix(error, path, strerror(errno));
   if (bind(opened, (struct sockaddr *)&address, sizeof address) || stat(path, &info) || listen(opened, BACKLOG)) {
@@ -114,6 +135,21 @@ enum omma_status ommai_listener_open_unix(char *path, int *descriptor, struct om
   *file = (struct ommai_socket_file){path, info.st_dev, info.st_ino};
   *descriptor = opened;
   return OMMA_OK;
+}
+
+/* The name is not taken meanwhile: programs that wait for the file would find nobody there. */
+enum omma_status ommai_listener_check_unix(const char *path, struct omma_error *error) {
+  struct sockaddr_un address;
+  bool stale;
+  OMMAI_TRY(make_address(path, &address, error));
+  OMMAI_TRY(check_name(&address, &stale, error));
+  char *folder = address.sun_path, *slash = strrchr(folder, '/');
+  if (!slash) {
+    folder = ".";
+  } else {
+    slash[slash == folder] = '\0'; /* the root keeps its slash */
+  }
+  return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) ? fail_unix(error, path, strerror(errno)) : OMMA_OK;
 }
 
 void ommai_socket_file_remove(struct ommai_socket_file *file) {

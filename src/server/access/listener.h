@@ -9,6 +9,10 @@
  * Errors: ARGUMENT (host, port), IO. */
 enum omma_status ommai_listener_open(const char *host, int port, int *descriptor, int *port_used, struct omma_error *error);
 
+/* Whether it could be listened on now; nobody can connect meanwhile. Errors: as
+ * ommai_listener_open. */
+enum omma_status ommai_listener_check(const char *host, int port, struct omma_error *error);
+
 /* A socket's file, by which it is known that the path still names it. Zero-initialised: none. */
 struct ommai_socket_file {
   char *path; /* the caller's */
@@ -23,6 +27,10 @@ struct ommai_socket_file {
  * the folder). */
 enum omma_status ommai_listener_open_unix(char *path, int *descriptor, struct ommai_socket_file *file,
                                           struct omma_error *error);
+
+/* Whether it could be listened on now; no file is made or removed. Errors: as
+ * ommai_listener_open_unix. */
+enum omma_status ommai_listener_check_unix(const char *path, struct omma_error *error);
 
 /* Removes the file, unless the path names another one by now. Takes a zeroed one. */
 void ommai_socket_file_remove(struct ommai_socket_file *file);
