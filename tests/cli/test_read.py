@@ -141,15 +141,39 @@ def test_killed_and_started_again(omma, words, tmp_path, request):
 @needs_poppler
 def test_resume_begins_anew_with_other_settings(omma, words, tmp_path):
     paths = save(tmp_path, two=pdf_files.pages(2))
-    run(omma, words, *paths)
-    assert "0 pages read, 0 failed, 2 read before" in run(omma, words, *paths, "--resume")
-    assert "2 pages read" in run(omma, words, *paths, "--resume", "--dpi", "40")
+    again = "two.pages.jsonl: all pages are read again: "
+    assert "warning" not in run(omma, words, *paths, "--resume")
+    said = run(omma, words, *paths, "--resume")
+    assert "0 pages read, 0 failed, 2 read before" in said and "read again" not in said
+    said = run(omma, words, *paths, "--resume", "--dpi", "40")
+    assert "2 pages read" in said and f"{again}the earlier run had another --dpi\n" in said
     (tmp_path / "two.pdf").write_bytes(pdf_files.pages(3))
-    assert "3 pages read" in run(omma, words, *paths, "--resume", "--dpi", "40")
+    said = run(omma, words, *paths, "--resume", "--dpi", "40")
+    assert "3 pages read" in said and f"{again}the earlier run had another size of the document" in said and "--dpi" not in said.split(again)[1]
     with (tmp_path / "out" / "two.pages.jsonl").open("a") as file:
         file.write('{"page": 1, "blo')  # torn
     assert "0 pages read, 0 failed, 3 read before" in run(omma, words, *paths, "--resume", "--dpi", "40")
     assert len(journal(tmp_path, "two")) == 3
+
+
+@needs_poppler
+def test_resume_with_paths_spelled_in_other_ways(omma, model, words, tmp_path):
+    paths = save(tmp_path, two=pdf_files.pages(2))
+    run(omma, words, *paths)
+    (tmp_path / "link").symlink_to(os.path.realpath(model))
+    for spelled in (os.path.realpath(model), os.path.relpath(model), f"{os.path.realpath(model)}/", tmp_path / "link"):
+        words[2] = spelled
+        said = run(omma, words, os.path.relpath(paths[0]), "--resume")
+        assert "0 pages read, 0 failed, 2 read before" in said and "read again" not in said, (spelled, said)
+
+
+@needs_poppler
+def test_resume_with_a_file_that_is_not_a_journal(omma, words, tmp_path):
+    paths = save(tmp_path, two=pdf_files.pages(2))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "two.pages.jsonl").write_text("notes\nof mine\n")
+    said = run(omma, words, *paths, "--resume")
+    assert "2 pages read" in said and "two.pages.jsonl: all pages are read again: its first line is not one of omma read" in said
 
 
 HOSTILE = {

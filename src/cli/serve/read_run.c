@@ -32,6 +32,34 @@ static bool note_page(struct ommai_read_journal *journal, const json_t *page, in
   return true;
 }
 
+/* What pages depend on: as the journal's first line has it, and as people call it. */
+static const struct {
+  const char *key, *name;
+} dependencies[] = {{"source", "path of the document"},
+                    {"bytes", "size of the document"},
+                    {"modified", "date of the document"},
+                    {"modified_ns", "time of the document"},
+                    {"model", "--model"},
+                    {"recipe", "--recipe"},
+                    {"prompt", "--prompt"},
+                    {"dpi", "--dpi"}};
+
+/* Says why the pages of an earlier run are not kept. */
+static void note_difference(const struct ommai_read_journal *journal, const json_t *earlier, const json_t *head) {
+  char names[256] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof dependencies / sizeof dependencies[0]; i++) {
+    const char *key = dependencies[i].key;
+    if (json_equal(json_object_get(earlier, key), json_object_get(head, key))) continue;
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", dependencies[i].name);
+  }
+  if (json_is_object(earlier)) {
+    ommai_warn("read: --resume: %s: all pages are read again: the earlier run had another %s", journal->path, names);
+  } else {
+    ommai_warn("read: --resume: %s: all pages are read again: its first line is not one of omma read", journal->path);
+  }
+}
+
 /* Reads whole lines as long as they are of this journal; *end is where they end. */
 static void read_lines(struct ommai_read_journal *journal, const json_t *head) {
   struct ommai_text_lines lines = {.file = journal->file, .limit = MAX_LINE_BYTES};
@@ -40,6 +68,7 @@ static void read_lines(struct ommai_read_journal *journal, const json_t *head) {
     json_t *line = json_loadb(lines.line, lines.size, 0, NULL);
     good = lines.number == 1 ? json_equal(line, head) : line && note_page(journal, line, journal->end);
     if (good) journal->end = lines.end;
+    if (!good && lines.number == 1) note_difference(journal, line, head);
     json_decref(line);
   }
   ommai_text_lines_release(&lines);
@@ -127,14 +156,19 @@ static bool make_path(char *out, size_t size, const struct run *run, const struc
 
 /* ---- documents ---- */
 
+/* Paths are real ones, so that it does not matter how they are spelled. */
 static json_t *head_of(const struct run *run, const struct ommai_read_document *document) {
   struct stat file = {.st_size = 0};
   const struct ommai_read_job *job = run->job;
+  char *source = realpath(document->source.path, NULL), *model = realpath(job->model, NULL);
   stat(document->source.path, &file);
-  return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:i}", "source", document->source.path, "bytes",
-                   (json_int_t)file.st_size, "modified", (json_int_t)file.st_mtim.tv_sec, "modified_ns",
-                   (json_int_t)file.st_mtim.tv_nsec, "model", job->model, "recipe", job->recipe->name, "prompt",
-                   job->prompt ? job->prompt : "", "dpi", job->dpi);
+  json_t *head = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:i}", "source", source ? source : document->source.path,
+                           "bytes", (json_int_t)file.st_size, "modified", (json_int_t)file.st_mtim.tv_sec, "modified_ns",
+                           (json_int_t)file.st_mtim.tv_nsec, "model", model ? model : job->model, "recipe", job->recipe->name,
+                           "prompt", job->prompt ? job->prompt : "", "dpi", job->dpi);
+  free(source);
+  free(model);
+  return head;
 }
 
 static int open_document(struct run *run, struct ommai_read_document *document) {
