@@ -37,8 +37,8 @@ def alone(omma, tmp_path):
 @pytest.mark.parametrize("words", [["bench", "serve"], ["bench", "serve", "--model", "m"], ["bench", "serve", "--help"],
                                    ["help", "bench", "serve"], ["help", "--man", "bench", "serve"], ["__complete", "bench", "serve", "--"]])
 def test_one_line_says_what_is_missing(alone, words):
-    refused(run(alone, *words), 1, "bench serve: the program omma-bench is neither next to omma nor in PATH", "package ommatidia-bench",
-            "CMake option OMMA_BENCH")
+    refused(run(alone, *words), 1, "bench serve: the program omma-bench is neither next to omma nor in PATH", "run `make` in a source checkout",
+            "CMake option OMMA_BENCH", "package ommatidia-bench")
 
 
 def test_all_else_needs_it_not(omma, alone):

@@ -96,7 +96,7 @@ int ommai_start_program(const struct ommai_command *command, char **argv) {
   execvp(path, argv);
   if (errno != ENOENT) return cannot_start(command, path);
   return ommai_failed(
-      "%s: the program %s is neither next to omma nor in PATH: install the package ommatidia-bench, or build with the CMake "
-      "option OMMA_BENCH, which is on by default",
+      "%s: the program %s is neither next to omma nor in PATH: run `make` in a source checkout (CMake option OMMA_BENCH, on by "
+      "default), or install the package ommatidia-bench",
       command->name, command->program);
 }
