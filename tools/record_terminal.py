@@ -28,9 +28,9 @@ REST_SECONDS = 4.0  # at the end, before it begins anew
 
 # What is typed: commands for the shell, and the lines of a conversation inside the last one.
 COMMANDS = [
-    ("omma chat -i shapes.png -p 'How many objects are there?'", []),
+    ("omma chat --model .. -i shapes.png -p 'How many objects are there?'", []),
     ("omma plan shapes.png 1920x1080 | head -4", []),
-    ("omma chat", ["shapes.png", "What colour is the circle?", "What shape is the blue object?", "/quit"]),
+    ("omma chat --model ..", ["shapes.png", "What colour is the circle?", "What shape is the blue object?", "/quit"]),
 ]
 
 STYLE = """

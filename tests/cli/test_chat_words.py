@@ -89,9 +89,9 @@ def test_missing_images_within_the_question(omma, question, why):
     refused(omma("chat", question), 1, why, "--prompt TEXT takes a question as it stands")
 
 
-def test_words_with_slashes_are_asked(omma, ids):
+def test_words_with_slashes_are_asked(omma, model, ids):
     for question in ("Is it and/or?", "1/2 of it", "What is in /etc?"):
-        done = omma("chat", *ANSWER, question)
+        done = omma("chat", "--model", model, *ANSWER, question)
         assert done.returncode == 0 and done.stderr == b""
         assert ids(question) == ids("--prompt", question)
 
@@ -243,11 +243,11 @@ def test_a_slash_at_the_end_of_the_model(omma, tmp_path):
         (b"no image at all", "JPEG, PNG, WebP, GIF", "magick"),
     ],
 )
-def test_files_that_are_no_image(omma, no_weights, tmp_path, start, name, hint):
+def test_files_that_are_no_image(omma, model, no_weights, tmp_path, start, name, hint):
     file = tmp_path / "thing.jpg"
     file.write_bytes(start)
     for words in (["plan", file, "--model", no_weights], ["chat", file, QUESTION, "--model", no_weights],
-                  ["encode", file, "-o", tmp_path / "out"]):  # which opens its model first
+                  ["encode", file, "-o", tmp_path / "out", "--model", model]):  # opened first
         done = omma(*words)
         refused(done, 1, file, name, hint)
         assert (b"magick" in done.stderr) == (hint == "magick")

@@ -5,6 +5,7 @@ Run with: pytest tests/cli --omma build/release/omma
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -210,6 +211,18 @@ def test_private_media_addresses_need_media_domains(omma):
 def test_directory_without_a_model(omma, tmp_path):
     for words in (["chat", "--model", tmp_path, "hi"], ["tokenize", "--model", tmp_path, "hi"], ["verify", tmp_path]):
         refused(omma(*words), 1, f"{tmp_path}: a directory without config.json: a model is")
+
+
+def test_the_demo_model_is_named_where_none_is(omma, images, tmp_path):
+    image = next(images.glob("*.png"))
+    demo = pathlib.Path(__file__).parents[2] / "models" / "demo"
+    said = b"no model is named: the demo model answers, a toy"
+    for words in (["chat", "-p", "a", "--max-tokens", "1", "--json"], ["embed", "--text", "a", "-o", "-"],
+                  ["rerank", "--query", "a", "--text", "b", "--json"], ["encode", image, "-o", tmp_path / "e.safetensors", "--json"]):
+        done, named = omma(*words), omma(*words, "--model", demo)
+        assert done.returncode == named.returncode == 0, done.stderr.decode()
+        assert done.stderr.count(b"omma: " + words[0].encode() + b": " + said) == 1 and said not in named.stderr
+        assert said not in done.stdout and all(json.loads(line) for line in done.stdout.splitlines())
 
 
 def test_port_in_use(omma):

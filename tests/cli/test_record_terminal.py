@@ -45,6 +45,6 @@ def test_output_that_came_with_an_echo_counts(request, tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "read_some", read_late)
     recording = recorder.Recording()
     omma = pathlib.Path(request.config.getoption("--omma")).resolve()
-    recorder.run(recording, omma, "omma chat", ["/reset", "/quit"], tmp_path)
+    recorder.run(recording, omma, f"omma chat {ROOT}/models/demo", ["/reset", "/quit"], tmp_path)
     lines = ["".join(text for _, text, _ in line) for line in recording.lines]
     assert lines[2:5] == ["> /reset", "(a new conversation)", "> /quit"]

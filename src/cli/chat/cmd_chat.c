@@ -291,6 +291,7 @@ static int start(struct chat *chat) {
   if (ommai_answer_constraint_compile(&chat->form, chat->model, &chat->grammar, &error) != OMMA_OK)
     return ommai_failed_call(&error);
   ommai_chat_values_recommend(chat->values, chat->model);
+  ommai_common_note_demo(chat->command, &values->common);
   return OMMAI_EXIT_DONE;
 }
 

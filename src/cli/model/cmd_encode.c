@@ -242,6 +242,7 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   int code = ommai_common_take_model_of("encode", OMMAI_FURTHER_FILES, &sources, &common);
   if (code == OMMAI_EXIT_DONE && !sources.count) code = ommai_usage_error("encode: images are missing");
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &model);
+  if (code == OMMAI_EXIT_DONE) ommai_common_note_demo("encode", &common);
   if (code == OMMAI_EXIT_DONE) code = open_run(&run, model);
   ommai_interrupt_defer();
   if (code == OMMAI_EXIT_DONE) code = encode_all(&run);

@@ -137,6 +137,14 @@ void ommai_common_note_cpu(const struct ommai_common *common) {
   if (note) ommai_note("%s", note);
 }
 
+void ommai_common_note_demo(const char *command, const struct ommai_common *common) {
+  if (common->model) return;
+  ommai_note(
+      "%s: no model is named: the demo model answers, a toy that knows little but drawings of shapes (omma %s DIR takes "
+      "another one)",
+      command, command);
+}
+
 static int index_of(const char *const *names, const char *name) {
   int index = 0;
   while (strcmp(names[index], name) != 0) index++;

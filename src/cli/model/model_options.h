@@ -52,6 +52,9 @@ extern const struct ommai_option_group ommai_template_options;
   OMMAI_STRING("mmproj", field, "FILE.gguf", "GGUF file with the vision tower of a GGUF model", \
                .otherwise = "the one next to the model, where --model is a directory", .elsewhere = "-mm")
 
+/* Says that the demo model answers, where no model is named. */
+void ommai_common_note_demo(const char *command, const struct ommai_common *common);
+
 /* Names of the CPU levels, ends in NULL. */
 extern const char *const ommai_isa_names[];
 

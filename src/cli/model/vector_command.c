@@ -125,6 +125,7 @@ int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_string
   }
   if (code == OMMAI_EXIT_DONE && values->output) code = ommai_vector_file_check(values->output);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &run.model);
+  if (code == OMMAI_EXIT_DONE) ommai_common_note_demo(job->command, &common);
   if (code == OMMAI_EXIT_DONE) omma_model_get_info(run.model, &run.info);
   if (code == OMMAI_EXIT_DONE && values->output) code = open_file(&run);
   if (code == OMMAI_EXIT_DONE) code = open_engine(&run);

@@ -226,12 +226,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
   free(common.draft_model);
-  if (code == OMMAI_EXIT_DONE && !common.model) {
-    ommai_note(
-        "%s: no model is named: the demo model answers, a toy that knows little but drawings of shapes (omma %s DIR takes "
-        "another one)",
-        command, command);
-  }
+  if (code == OMMAI_EXIT_DONE) ommai_common_note_demo(command, &common);
   if (code == OMMAI_EXIT_DONE) code = create_engine(&opening, opened);
   if (code != OMMAI_EXIT_DONE) ommai_serving_close(opened);
   return code;
