@@ -242,6 +242,14 @@ def test_an_image_that_cannot_fit_is_refused_before_weights_are_packed(omma, mod
     refused(omma("chat", "--model", no_weights, "--prompt", "hello " * 1000, "--kv-cache-bytes", "128K"), 1, "shorten the prompt")
 
 
+def test_memory_is_printed_before_weights_are_loaded(omma, no_weights, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a"}}\n')
+    for words in (["serve", "--port", "0"], ["batch", "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl"],
+                  ["serve", "--port", "0", "--mm-encoder-only"]):
+        said = omma(*words, "--model", no_weights).stderr.decode()
+        assert re.search(r"(?s)memory: (tower )?weights .* in all, .*safetensors", said), said
+
+
 def test_plan_warns_of_images_that_do_not_fit(omma, no_weights):
     small = ["--kv-cache-bytes", "256K"]
     done = omma("plan", no_weights, "1000x1000", "100x100", *small, "--max-pixels", "1M")

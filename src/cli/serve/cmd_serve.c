@@ -116,7 +116,6 @@ static void note_configuration(const struct values *values, const struct omma_se
     return;
   }
   ommai_serve_note_model(opened->model, &opened->estimate);
-  ommai_serve_note_memory(&opened->estimate);
   ommai_serve_note_access(options);
   if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_address(opened->kv_publisher));
   note_sampling(&values->serving.common, opened->model);

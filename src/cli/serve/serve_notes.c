@@ -57,7 +57,24 @@ static int64_t request_bytes(const struct omma_memory_estimate *estimate) {
   return estimate->max_sequences * estimate->text_request_bytes + estimate->max_image_sequences * image_bytes;
 }
 
-void ommai_serve_note_memory(const struct omma_memory_estimate *estimate) {
+static void note_encoder_memory(const struct omma_memory_estimate *estimate) {
+  char weights[32], workspaces[32], requests[32], total[32], caches[32];
+  ommai_note(
+      "memory: tower weights %s, workspaces and tables %s, requests with their images %s: %s in all, and up to %s for "
+      "images kept from earlier requests; no language weights, no keys and values",
+      ommai_format_bytes(estimate->weight_bytes, weights, sizeof weights),
+      ommai_format_bytes(estimate->vision_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes, workspaces,
+                         sizeof workspaces),
+      ommai_format_bytes(request_bytes(estimate), requests, sizeof requests),
+      ommai_format_bytes(estimate->total_bytes, total, sizeof total),
+      ommai_format_bytes(estimate->encoder_cache_bytes + estimate->known_image_bytes, caches, sizeof caches));
+}
+
+void ommai_serve_note_memory(const struct omma_memory_estimate *estimate, bool encoder_only) {
+  if (encoder_only) {
+    note_encoder_memory(estimate);
+    return;
+  }
   const struct {
     const char *name;
     int64_t bytes;
@@ -102,7 +119,6 @@ static void note_encodings(const struct omma_server_options *options) {
 void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,
                               const struct omma_server_options *options) {
   struct omma_model_info info;
-  char weights[32], workspaces[32], requests[32], total[32], caches[32];
   struct ommai_cpu_room room;
   char cpus[OMMAI_CPU_ROOM_TEXT];
   omma_model_get_info(model, &info);
@@ -114,15 +130,6 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
       (long long)estimate->max_sequences, info.fingerprint);
   note_engines(&info);
-  ommai_note(
-      "memory: tower weights %s, workspaces and tables %s, requests with their images %s: %s in all, and up to %s for "
-      "images kept from earlier requests; no language weights, no keys and values",
-      ommai_format_bytes(estimate->weight_bytes, weights, sizeof weights),
-      ommai_format_bytes(estimate->vision_workspace_bytes + estimate->linear_scratch_bytes + estimate->table_bytes, workspaces,
-                         sizeof workspaces),
-      ommai_format_bytes(request_bytes(estimate), requests, sizeof requests),
-      ommai_format_bytes(estimate->total_bytes, total, sizeof total),
-      ommai_format_bytes(estimate->encoder_cache_bytes + estimate->known_image_bytes, caches, sizeof caches));
   note_encodings(options);
 }
 

@@ -1,4 +1,5 @@
-/* What `omma serve` prints about itself at its start. */
+/* What `omma serve` prints about itself at its start, and of memory `omma batch` and `omma read`
+ * too. */
 #pragma once
 
 #include <omma/omma.h>
@@ -12,9 +13,9 @@ void ommai_serve_note_names(const struct omma_model *model, const struct ommai_s
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate);
 
 /* The memory by what it is for. */
-void ommai_serve_note_memory(const struct omma_memory_estimate *estimate);
+void ommai_serve_note_memory(const struct omma_memory_estimate *estimate, bool encoder_only);
 
-/* Both of a server that only encodes, and where it leaves embeddings. */
+/* The model of a server that only encodes, and where it leaves embeddings. */
 void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,
                               const struct omma_server_options *options);
 

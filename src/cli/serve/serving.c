@@ -9,6 +9,7 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/model/room.h"
+#include "cli/serve/serve_notes.h"
 #include "cli/serve/serving_json.h"
 
 /* What the engine takes as a chunk at most. */
@@ -121,12 +122,13 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   struct omma_memory_estimate *estimate = opening->estimate;
   OMMAI_TRY(check_image_options(model, opening->image_options, error));
   OMMAI_TRY(omma_estimate_memory(model, &opening->engine, 0, estimate, error));
+  if (!opening->encoder_only) ommai_room_note(model, estimate);
+  ommai_serve_note_memory(estimate, opening->encoder_only);
   if (opening->encoder_only) return ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_ENCODING, error);
   struct omma_model_info info;
   omma_model_get_info(model, &info);
   /* the option is each one's */
   opening->engine.kv_cache_bytes = estimate->kv_cache_bytes / info.n_engines;
-  ommai_room_note(model, estimate);
   OMMAI_TRY(ommai_room_check_total(model, estimate, OMMAI_ROOM_OPTIONS_OF_SERVING, error));
   ommai_room_warn_of_largest(model, estimate, opening->image_options);
   return OMMA_OK;

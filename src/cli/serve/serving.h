@@ -53,10 +53,10 @@ struct ommai_opened {
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; prints how much
- * fits into its memory before weights are packed. `server` is as ommai_serving_read left it; lines
- * about the shared encoder cache go to its log. progress (may be NULL) gets how much of the
- * weights is there. Returns an exit code; the error has been printed, and there is nothing to close
- * then. */
+ * memory they take, and how much fits into it, before weights are packed. `server` is as
+ * ommai_serving_read left it; lines about the shared encoder cache go to its log. progress (may be
+ * NULL) gets how much of the weights is there. Returns an exit code; the error has been printed,
+ * and there is nothing to close then. */
 int ommai_serving_open(const char *command, const struct ommai_serving *serving, const struct omma_server_options *server,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened);
