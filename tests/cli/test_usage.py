@@ -216,7 +216,8 @@ def test_flags_of_vllm_serve(omma):
     done = omma("serve", "--no-async-scheduling", "--tensor-parallel-size", "1", "--gpu_memory_utilization=0.9", "--help")
     assert done.returncode == 0
     warnings = [line for line in done.stderr.decode().splitlines() if "means nothing" in line]
-    assert len(warnings) == 3 and "--gpu-memory-utilization" in warnings[2]
+    assert len(warnings) == 3 and warnings[0].endswith("means nothing to this program")
+    assert "--gpu-memory-utilization: " in warnings[2] and warnings[2].endswith("; what comes nearest is --kv-cache-bytes")
     refused(omma("serve", "--quantization", "bitsandbytes"), 2, "--quantization", "bitsandbytes", "int8")
     refused(omma("serve", "--max_model_len", "x"), 2, "--max-model-len", "integer")
     refused(omma("serve", "--max-model-len", "-2"), 2, "--max-model-len", "1 or more")

@@ -89,8 +89,8 @@ enum ommai_foreign_outcome ommai_foreign_option_pass(const struct ommai_foreign_
     return OMMAI_FOREIGN_REFUSED;
   }
   if (!option->refused || given.negated || (given.value && is_listed(option->but_for, given.value))) {
-    ommai_warn("%s: --%s%s: accepted, but it means nothing to this program", foreign->command, given.negated ? "no-" : "",
-               option->name);
+    ommai_warn("%s: --%s%s: accepted, but it means nothing to this program%s%s", foreign->command, given.negated ? "no-" : "",
+               option->name, foreign->nearest ? "; what comes nearest is --" : "", foreign->nearest ? foreign->nearest : "");
     return OMMAI_FOREIGN_PASSED;
   }
   ommai_usage_error("%s: %s's flag --%s is not supported here: %s%s%s%s", foreign->command, foreign->program, option->name,

@@ -35,6 +35,7 @@ struct ommai_foreign_options {
   const char *command;                        /* that is given them */
   const char *program;                        /* whose they are; NULL where none is refused */
   const struct ommai_foreign_option *options; /* ends in a NULL name; NULL: there are none */
+  const char *nearest;                        /* the command's own that comes nearest; NULL: none */
 };
 
 enum ommai_foreign_outcome { OMMAI_FOREIGN_UNKNOWN, OMMAI_FOREIGN_PASSED, OMMAI_FOREIGN_REFUSED };

@@ -114,8 +114,19 @@ bool ommai_option_set(const struct ommai_command *command, const struct ommai_op
   return false;
 }
 
+/* The option that has the word, which may spell dashes as underscores, as its name elsewhere. */
+static const char *name_here(const struct ommai_command *command, const char *word) {
+  char name[64];
+  size_t size = strcspn(word, "=");
+  if (size > sizeof name) return NULL;
+  for (size_t i = 0; i < size; i++) name[i] = (char)(word[i] == '_' ? '-' : word[i]);
+  const struct ommai_option *option = ommai_option_find_elsewhere(command, name, size);
+  return option ? option->name : NULL;
+}
+
 enum ommai_foreign_outcome ommai_option_pass_foreign(const struct ommai_command *command, int argc, char **argv, int *index) {
-  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored};
+  const char *nearest = name_here(command, argv[*index]);
+  struct ommai_foreign_options foreign = {command->name, command->ignored_of, command->ignored, nearest};
   enum ommai_foreign_outcome outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
   foreign.options = command->also_ignored;
   if (outcome == OMMAI_FOREIGN_UNKNOWN) outcome = ommai_foreign_option_pass(&foreign, argc, argv, index);
