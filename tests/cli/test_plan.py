@@ -242,6 +242,17 @@ def test_an_image_that_cannot_fit_is_refused_before_weights_are_packed(omma, mod
     refused(omma("chat", "--model", no_weights, "--prompt", "hello " * 1000, "--kv-cache-bytes", "128K"), 1, "shorten the prompt")
 
 
+def test_a_text_that_is_too_long_is_asked_to_be_shorter_once(omma, no_weights):
+    done = omma("chat", "--model", no_weights, "--prompt", "hello " * 1000, "--max-model-len", "100")
+    assert done.returncode == 1 and done.stderr.endswith(b"Please reduce the length of the input prompt\n")
+
+
+def test_more_answer_tokens_than_there_is_room_for(omma, no_weights):
+    question = ["chat", "--model", no_weights, "--prompt", "hello", "--max-model-len", "100", "--max-tokens"]
+    refused(omma(*question, "99"), 1, "safetensors")
+    assert b"--max-tokens 100: prompt and answer may have 100 tokens together, so an answer ends earlier" in omma(*question, "100").stderr
+
+
 def test_memory_is_printed_before_weights_are_loaded(omma, no_weights, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a"}}\n')
     for words in (["serve", "--port", "0"], ["batch", "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl"],

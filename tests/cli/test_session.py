@@ -137,7 +137,7 @@ def test_commands(session):
     terminal = session()
     for word in ("/help", "/?"):
         said = terminal.tell(word)
-        for command in ("/image", "/video", "/system", "/set", "/reset", "/clear", "/help", "/bye", "/quit", "Ctrl-C"):
+        for command in ("/image", "/video", "/system", "/set", "/reset", "/clear", "/help", "/?", "/bye", "/quit", "/exit", "Ctrl-C"):
             assert command in said
     for line in ("/nonsense", "/nonsense of a longer kind", "/reset!"):
         said = terminal.tell(line)
@@ -285,6 +285,8 @@ def test_settings(session, alone):
     ("/set top_k 1.5", "must be an integer"),
     ("/set verbose maybe", "must be true or false"),
     ("/set colour red", "no such setting; there are max-tokens"),
+    ("/set temprature 1", "omma: /set temprature: no such setting, did you mean temperature? (/set alone shows all)"),
+    ("/set top_kk 1", "did you mean top-k?"),
     ("/set threads 2", "no such setting"),
     ("/set num_ctx 4096", "no such setting"),
     ("/set stop " + "x" * 1100, "longer than"),
@@ -330,7 +332,7 @@ def test_a_question_that_never_fits_is_reported(session):
     terminal = session("--max-model-len", "100")
     said = terminal.tell("many words " * 100)
     assert said.count("maximum context length") == 1
-    assert "does not fit by itself" in said and "shorten the prompt" in said and "/reset" not in said
+    assert "does not fit by itself" in said and said.endswith("reduce the length of the input prompt\n") and "/reset" not in said
 
 
 def test_a_tilde_is_home(session, odd_names, home):

@@ -242,9 +242,9 @@ static const struct command commands[] = {
      "change a setting, such as temperature; /set alone shows all, VALUE default takes a change back"},
     {"/reset", "", reset, "begin a new conversation; /clear does the same"},
     {"/clear", "", reset, NULL},
-    {"/help", "", print_help, "this text"},
+    {"/help", "", print_help, "this text; /? does the same"},
     {"/?", "", print_help, NULL},
-    {"/bye", "", NULL, "leave; /quit, quit or exit alone on a line and the end of input (Ctrl-D) do the same"},
+    {"/bye", "", NULL, "leave; /quit, /exit, quit or exit alone on a line and the end of input (Ctrl-D) do the same"},
     {"/quit", "", NULL, NULL},
     {"/exit", "", NULL, NULL},
 };

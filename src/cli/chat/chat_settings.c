@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/core/diagnostics.h"
+#include "cli/core/nearest.h"
 
 #define MAX_VALUE 1024
 
@@ -76,6 +77,19 @@ static void show_all(const struct ommai_chat_settings *settings) {
 static void refuse(const struct ommai_chat_settings *settings, const char *name, size_t size) {
   char list[512] = "";
   size_t used = 0;
+  char wanted[OMMAI_NEAREST_MAX_NAME + 2]; /* one that is cut off is still too long */
+  snprintf(wanted, sizeof wanted, "%.*s", (int)size, name);
+  for (char *at = wanted; *at; at++) {
+    if (*at == '_') *at = '-';
+  }
+  struct ommai_nearest search = {.wanted = wanted};
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(settings->command, &c);) {
+    ommai_nearest_offer(&search, c.option->name);
+  }
+  if (search.best) {
+    ommai_note("/set %.*s: no such setting, did you mean %s? (/set alone shows all)", (int)size, name, search.best);
+    return;
+  }
   for (struct ommai_option_cursor c = {0}; ommai_next_option(settings->command, &c) && used < sizeof list;) {
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", c.option->name);
   }

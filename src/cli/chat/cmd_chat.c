@@ -254,6 +254,13 @@ static enum omma_status check_images(const struct chat *chat, const struct omma_
   return OMMA_OK;
 }
 
+/* Of the conversation and each answer together. */
+static void warn_of_max_tokens(const struct chat *chat, int64_t n_tokens) {
+  if (chat->values->max_tokens < n_tokens) return;
+  ommai_warn("%s: --max-tokens %lld: prompt and answer may have %lld tokens together, so an answer ends earlier", chat->command,
+             (long long)chat->values->max_tokens, (long long)n_tokens);
+}
+
 /* Refuses what cannot be before time goes into packing weights: a wrong form of answers, a question
  * that does not fit, or images of the first. The engine gets the memory that was estimated. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
@@ -272,6 +279,7 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   } else if (chat->n_attachments) {
     OMMAI_TRY(ommai_room_check_prompt(model, &estimate, &images, 1, error));
   }
+  warn_of_max_tokens(chat, estimate.max_model_len);
   if (chat->values->common.verbose) ommai_room_note(model, &estimate);
   return OMMA_OK;
 }

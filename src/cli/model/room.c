@@ -173,6 +173,10 @@ enum omma_status ommai_room_check_prompt(const struct omma_model *model, const s
   }
   if (status == OMMA_OK && n_tokens < estimate->max_model_len) return OMMA_OK;
   OMMAI_TRY(count_images(model, messages, n_messages, &n_images, &n_image_tokens, error));
+  if (too_long && !n_images) { /* says what to do itself */
+    *error = cause;
+    return status;
+  }
   if (too_long) {
     struct omma_model_info info;
     omma_model_get_info(model, &info);
