@@ -76,13 +76,15 @@ static void end_connections(struct ommai_server *server) {
 
 void ommai_server_log_end(const struct ommai_server *server) {
   struct ommai_log_line line;
-  char note[160], served[64] = "";
+  char note[256], served[64] = "";
+  char now[OMMAI_CLOCK_UTC_SIZE];
   const char *text = note;
   int64_t seconds = server->config.drain_ns / (1000 * MILLISECOND), delay = server->config.leave_ns / (1000 * MILLISECOND);
   if (!server->config.log) return;
   if (delay) snprintf(served, sizeof served, "new requests are served for %lld s, then ", (long long)delay);
+  ommai_clock_utc(now);
   snprintf(note, sizeof note,
-           "omma: stopping: %srunning requests may finish for %lld s; a second signal or Ctrl-C ends at once", served,
+           "%s omma: stopping: %srunning requests may finish for %lld s; a second signal or Ctrl-C ends at once", now, served,
            (long long)seconds);
   if (server->config.log_json) {
     ommai_log_line_begin(&line, server->config.allocator, true, "info", "stopping");

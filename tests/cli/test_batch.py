@@ -140,11 +140,13 @@ def test_bad_lines_are_lines_of_output(batch):
         12: '{"custom_id": "cut off',
         13: json.dumps({"custom_id": 5, "method": "POST", "url": CHAT, "body": {}}),
         15: chat("long", "x" * 5000),
+        16: json.dumps({"custom_id": "no method", "url": CHAT, "body": {}}),
+        17: json.dumps({"custom_id": "no url", "method": "POST", "body": {}}),
     }
     failing = [chat("model", "Hello", model="other"), chat("field", "Hello", temperature=9)]
-    batch.write(good, bad[2], bad[3], "", *(bad[number] for number in range(5, 14)), " \t\r", bad[15], *failing)
+    batch.write(good, bad[2], bad[3], "", *(bad[number] for number in range(5, 14)), " \t\r", bad[15], bad[16], bad[17], *failing)
     said = batch.run("--max-body-bytes", "4000", code=1)
-    assert "1 answered, 14 failed, 0 done before" in said and "--retry-failed" in said
+    assert "1 answered, 16 failed, 0 done before" in said and "--retry-failed" in said
     rows = batch.results()
     assert {row["error"]["line"] for row in rows if row["error"] and "line" in row["error"]} == set(bad)
     for row in rows:
@@ -155,10 +157,13 @@ def test_bad_lines_are_lines_of_output(batch):
         assert {**inner, **({"line": row["error"]["line"]} if "line" in row["error"] else {})} == row["error"]
     by_line = {row["error"]["line"]: row for row in rows if row["error"] and "line" in row["error"]}
     assert [by_line[number]["custom_id"] for number in (2, 7, 11, 15)] == [None, "get", "good", None]
+    for number, field in ((6, "custom_id"), (9, "body"), (16, "method"), (17, "url")):
+        error = by_line[number]["error"]
+        assert error["param"] == field and error["message"].startswith(f"Field required: {field}, ")
     assert "earlier line" in by_line[11]["error"]["message"] and "4000 bytes" in by_line[15]["error"]["message"]
     assert {row["custom_id"]: row["response"]["status_code"] for row in rows if row["error"] and "line" not in row["error"]} == {"model": 404, "field": 400}
     before = batch.output.read_bytes()
-    assert "0 answered, 0 failed, 15 done before" in batch.run("--max-body-bytes", "4000", code=1)
+    assert "0 answered, 0 failed, 17 done before" in batch.run("--max-body-bytes", "4000", code=1)
     assert batch.output.read_bytes() == before
 
 

@@ -293,7 +293,7 @@ def test_content_type_with_parameters(server, parameters):
 @pytest.mark.parametrize("method, path", [("GET", "/nowhere"), ("POST", "/v1/nowhere"), ("GET", "/v1"), ("GET", "/health/")])
 def test_unknown_path(server, method, path):
     check(server.request(method, path), 404, "Not Found", None,
-          "Not Found: no endpoint has this path (docs/serve.md lists them; /v1/chat/completions is one).")
+          "Not Found: no endpoint has this path (GET /docs lists them; /v1/chat/completions is one).")
 
 
 @pytest.mark.real_too

@@ -40,8 +40,10 @@ static bool read_route(struct ommai_batch_request *request, const json_t *root, 
                                       "/v1/rerank",           "/rerank",         "/v2/rerank"};
   const char *method = NULL, *url = NULL, *rest;
   if (!ommai_field_string(root, "method", &method, error) || !ommai_field_string(root, "url", &url, error)) return false;
-  if (!method || strcmp(method, "POST") != 0) return ommai_api_fail(error, 400, "method", "method must be \"POST\".");
-  for (size_t i = 0; url && i < sizeof paths / sizeof *paths; i++) {
+  if (!method) return ommai_api_fail(error, 400, "method", "Field required: method, \"POST\".");
+  if (!url) return ommai_api_fail(error, 400, "url", "Field required: url, such as \"%s\".", paths[0]);
+  if (strcmp(method, "POST") != 0) return ommai_api_fail(error, 400, "method", "method must be \"POST\".");
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
     if (strcmp(url, paths[i]) == 0) request->route = ommai_route_find(url, &rest);
   }
   return request->route || ommai_api_fail(error, 400, "url",

@@ -112,7 +112,7 @@ static bool check_head(struct ommai_http_call *call, struct MHD_Connection *mhd,
   ommai_call_trace_begin(call, mhd);
   if (!call->route) {
     ommai_api_fail(error, 404, NULL,
-                   "Not Found: no endpoint has this path (docs/serve.md lists them; /v1/chat/completions is one).");
+                   "Not Found: no endpoint has this path (GET /docs lists them; /v1/chat/completions is one).");
     error->type = "Not Found";
     return false;
   }
