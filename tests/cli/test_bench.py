@@ -4,12 +4,17 @@ Run with: pytest tests/cli --omma build/release/omma
 """
 
 import json
+import os
 import pathlib
+import pty
 import re
+import subprocess
 
 import pytest
 
 from omma_program import GOLDEN, refused
+
+UNSTEADY = "this machine is not steady"
 
 
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
@@ -141,6 +146,41 @@ def test_bench_scale(omma, model):
             assert size["efficiency"] == pytest.approx(times[1] / size["workers"] / size["ms"])
 
 
+@pytest.mark.parametrize("work, names", [
+    ("tower", ["tower"]), ("prefill", ["prefill"]), ("decode", ["decode, 1 row", "decode, 16 rows"]),
+])
+def test_bench_scale_of_one_work(omma, model, work, names):
+    """With the fewest tokens: two steps of all answers, one in each way of running them."""
+    words = ["bench", "scale", "--model", model, "--threads", 2, "--image-size", "112x84", "--context", 70, "--repeat", 1,
+             "--warmup", 0, "--tokens", 3, "--work", work]
+    result = omma.json(*words, "--json")
+    assert [found["work"] for found in result["works"]] == names
+    assert result["read_note"] == (UNSTEADY if result["read_gbps_least"] < 0.95 * result["read_gbps"] else None)
+    for found in result["works"]:
+        assert found["steps"] == 1
+        share = found["predicted_here_ms"] / found["measured_ms"]
+        assert found["predicted_over_measured"] == pytest.approx(share)
+        assert found["measured_note"] == (UNSTEADY if abs(share - 1) > 0.25 else None)
+    here = r"here +[\d.]+ ms on 2 threads; predicted [\d.]+ ms, [\d.]+ of what was measured"
+    assert len(re.findall(here, omma(*words).stdout.decode())) == len(names)
+
+
+def test_bench_scale_shows_its_progress(omma, model):
+    leader, follower = pty.openpty()
+    words = [omma.path, "bench", "scale", "--model", model, "--threads", "1", "--image-size", "112x84", "--context", "70",
+             "--repeat", "20", "--warmup", "1", "--tokens", "20"]
+    done = subprocess.run(words, stderr=follower, stdout=subprocess.DEVNULL, check=False)
+    os.close(follower)
+    shown = os.read(leader, 1 << 20).decode().split("\r")
+    os.close(leader)
+    assert done.returncode == 0
+    lines = [line for line in shown if "bench scale [" in line]
+    for line in lines:
+        assert re.fullmatch(r"bench scale \[[#.]+\] +\d+ %  [\d.]+ s  [a-z]+(, \d+ rows?)?, "
+                            r"(tasks for \d+ workers?|1 thread here), round \d+ of 2[01]\x1b\[K", line), line
+    assert lines and len({line.split(",")[-1] for line in lines}) > 1
+
+
 def test_bench_scale_of_several_images(omma, model):
     words = ["bench", "scale", "--model", model, "--threads", 1, "--image-size", "112x84", "--context", 2, "--repeat", 1,
              "--warmup", 0, "--tokens", 60]
@@ -154,7 +194,11 @@ def test_bench_scale_refuses(omma, no_weights, model):
     refused(omma("bench", "scale", "--model", model, "--image-size", "7"), 2, "--image-size: '7' is not a size")
     refused(omma("bench", "scale", "--model", model, "--context", "1"), 2, "context")
     refused(omma("bench", "scale", "--model", model, "--images", "0"), 2, "images")
-    refused(omma("bench", "scale", "--model", model, "--tokens", "3"), 1, "give more --tokens")
+    refused(omma("bench", "scale", "--model", model, "--tokens", "2"), 2, "tokens")
+    refused(omma("bench", "scale", "--model", model, "--work", "head"), 2, "--work", "tower, prefill")
+    demo = GOLDEN.parents[1] / "models" / "demo"
+    refused(omma("bench", "scale", "--model", demo, "--context", "2048"), 1, "--context: 2048 tokens and one more", "limit is 2048")
+    refused(omma("bench", "scale", "--model", demo, "--tokens", "1729"), 1, "--tokens: 1729", "limit is 2048")
     refused(omma("bench", "scale", "--model", no_weights), 1, "no_weights")
 
 

@@ -14,7 +14,7 @@ static const struct ommai_option table[] = {
 };
 const struct ommai_option_group ommai_bench_run_options = OMMAI_OPTION_GROUP("Runs", table);
 
-/* Readings of the peak that differ by more than this are reported. */
+/* Readings that differ by more than this are reported. */
 #define STEADY 0.05
 
 static int compare_times(const void *a, const void *b) {
@@ -67,6 +67,8 @@ int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops
   return code;
 }
 
+const char *ommai_readings_doubt(double lowest, double best) { return lowest < (1 - STEADY) * best ? OMMAI_UNSTEADY : NULL; }
+
 int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, bool bf16) {
   return ommai_measure_peak(isa, n_threads, bf16, &peaks->gflops[peaks->n++]);
 }
@@ -84,5 +86,5 @@ double ommai_peaks_lowest(const struct ommai_peaks *peaks) {
 }
 
 const char *ommai_peaks_doubt(const struct ommai_peaks *peaks) {
-  return ommai_peaks_lowest(peaks) < (1 - STEADY) * ommai_peaks_best(peaks) ? "this machine is not steady" : NULL;
+  return ommai_readings_doubt(ommai_peaks_lowest(peaks), ommai_peaks_best(peaks));
 }

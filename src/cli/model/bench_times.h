@@ -43,6 +43,13 @@ double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
  * above. Returns an exit code. */
 int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops);
 
+/* What is said of readings that cannot be relied on. */
+#define OMMAI_UNSTEADY "this machine is not steady"
+
+/* That, where the lowest and the best of several readings differ by more than 5 %. NULL: nothing
+ * speaks against the best. */
+const char *ommai_readings_doubt(double lowest, double best);
+
 /* Readings of ommai_measure_peak, in order; zeros to begin with. */
 enum { OMMAI_MAX_PEAKS = 8 };
 struct ommai_peaks {
@@ -58,6 +65,5 @@ int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, 
 double ommai_peaks_best(const struct ommai_peaks *peaks);
 double ommai_peaks_lowest(const struct ommai_peaks *peaks);
 
-/* Why the best cannot be relied on: the readings differ by more than 5 %. NULL: nothing speaks
- * against it. */
+/* Their ommai_readings_doubt. */
 const char *ommai_peaks_doubt(const struct ommai_peaks *peaks);

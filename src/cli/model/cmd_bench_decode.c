@@ -25,8 +25,6 @@
 #define MAX_TOKENS (1 << 20)
 #define MAX_BATCH 1024
 #define ENTRY_TEXT 32
-/* Figures of the machine before and after that differ by more than this are both shown. */
-#define STEADY 0.05
 
 struct values {
   struct ommai_bench_runs runs;
@@ -364,10 +362,11 @@ static void print_context(const struct bench *bench, const struct context *conte
 /* One figure of the machine, or two where it was not steady. */
 static void print_machine(const char *name, double before, double after, const char *unit) {
   double best = fmax(before, after);
-  if (before + after - best >= (1 - STEADY) * best) {
-    ommai_print_fact(stdout, name, "%.1f %s", best, unit);
+  const char *doubt = ommai_readings_doubt(fmin(before, after), best);
+  if (doubt) {
+    ommai_print_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: %s", best, unit, before, after, doubt);
   } else {
-    ommai_print_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: this machine is not steady", best, unit, before, after);
+    ommai_print_fact(stdout, name, "%.1f %s", best, unit);
   }
 }
 

@@ -3,50 +3,64 @@
 #include "cli/core/diagnostics.h"
 #include "cli/model/bench_inputs.h"
 
+const char *const ommai_scale_work_names[OMMAI_SCALE_WORKS] = {"tower", "prefill", "decode, 1 row", "decode, 16 rows"};
+
+/* Never while a pass is recorded, whose time it would be part of. */
+static void show_progress(struct ommai_scale_runner *runner) {
+  ommai_progress_update(&runner->progress, runner->n_done, runner->n_passes);
+}
+
 /* Answers of one work on the engine's thread. */
 struct answers {
-  struct ommai_scale_recorder *recorder;
-  int64_t n, n_begun, n_tokens; /* tokens of steps since all have begun */
-  bool steps, over;             /* steps are recorded, not the prompt; the recording is over */
+  struct ommai_scale_runner *runner;
+  int64_t n, n_begun;
+  int64_t n_steps;  /* to record; 0: the prompt */
+  int64_t n_tokens; /* of steps since all have begun */
 };
 
-/* Steps are recorded from when all answers have begun until one ends; a prompt until its token.
- * Answers go in order, so the first one's end is the first token of its step. */
+/* Steps are recorded from when all answers have begun, which the first ones do tokens earlier; then
+ * all are given up. A prompt is recorded until its token. */
 static bool on_token(void *context, const struct omma_token_event *event) {
   struct answers *answers = context;
+  struct ommai_scale_recorder *recorder = &answers->runner->recorder;
   bool all = answers->n_begun == answers->n;
   if (event->index == 0 && ++answers->n_begun == answers->n) {
-    if (answers->steps) {
-      ommai_scale_recorder_begin(answers->recorder);
+    if (answers->n_steps) {
+      ommai_scale_recorder_begin(recorder);
     } else {
-      ommai_scale_recorder_end(answers->recorder);
+      ommai_scale_recorder_end(recorder);
     }
-  } else if (event->last && answers->steps) {
-    ommai_scale_recorder_end(answers->recorder);
-    answers->over = true;
-  } else if (all && !answers->over && ++answers->n_tokens % answers->n == 0) {
-    ommai_scale_recorder_step(answers->recorder);
+  } else if (!all) {
+    show_progress(answers->runner);
+  } else if (recorder->recording && ++answers->n_tokens % answers->n == 0) {
+    if (answers->n_tokens < answers->n * answers->n_steps) {
+      ommai_scale_recorder_step(recorder);
+    } else {
+      ommai_scale_recorder_end(recorder);
+    }
   }
-  return true;
+  return !all || recorder->recording;
 }
 
 /* A prompt that the engine has not seen, and n answers to it. */
 static int run_text(struct ommai_scale_runner *runner, int64_t n_prompt, int64_t n_tokens, int64_t n) {
   struct omma_error error;
   struct omma_request *request;
-  const struct omma_request_options options = {.sampling = {.max_tokens = n_tokens, .ignore_eos = true}};
-  struct answers answers = {.recorder = &runner->recorder, .n = n, .steps = n_tokens > 1};
+  const int64_t n_ahead = n > 1 ? OMMAI_SCALE_AHEAD : 0;
+  const struct omma_request_options options = {.sampling = {.max_tokens = n_tokens + n_ahead, .ignore_eos = true}};
+  struct answers answers = {.runner = runner, .n = n, .n_steps = n_tokens - 1};
   const int32_t *tokens = runner->tokens + runner->next_prompt++;
   if (omma_request_create_tokens(runner->model, tokens, (size_t)n_prompt, &options, &request, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
   const struct omma_callbacks callbacks = {.context = &answers, .on_token = on_token};
-  if (!answers.steps) ommai_scale_recorder_begin(&runner->recorder);
+  if (!answers.n_steps) ommai_scale_recorder_begin(&runner->recorder);
   enum omma_status status = ommai_ask_together(runner->engine, request, n, &callbacks, &error);
   omma_request_destroy(request);
   if (status != OMMA_OK) return ommai_failed_call(&error);
-  if (answers.steps && answers.n_tokens < n)
-    return ommai_failed("bench scale: the first answer ended before two steps of all: give more --tokens");
+  if (answers.n_tokens < n * answers.n_steps)
+    return ommai_failed("bench scale: the first of %lld answers ended before the last one had %lld tokens", (long long)n,
+                        (long long)n_tokens);
   return OMMAI_EXIT_DONE;
 }
 
@@ -79,12 +93,16 @@ static int run_once(struct ommai_scale_runner *runner, enum ommai_scale_work wor
 /* Once in each mode of the recorder, where steps do not alternate. */
 int ommai_scale_runner_run(struct ommai_scale_runner *runner, enum ommai_scale_work work) {
   struct ommai_scale_recorder *recorder = &runner->recorder;
-  int code = OMMAI_EXIT_DONE;
+  show_progress(runner);
   recorder->mode = recorder->inner ? OMMAI_SCALE_IN_TURN : OMMAI_SCALE_ALONE;
-  code = run_once(runner, work);
-  if (code != OMMAI_EXIT_DONE || !recorder->inner || work >= OMMAI_SCALE_DECODE) return code;
-  recorder->mode = OMMAI_SCALE_TOGETHER;
-  return run_once(runner, work);
+  int code = run_once(runner, work);
+  if (code == OMMAI_EXIT_DONE && recorder->inner && work < OMMAI_SCALE_DECODE) {
+    recorder->mode = OMMAI_SCALE_TOGETHER;
+    code = run_once(runner, work);
+  }
+  runner->n_done++;
+  show_progress(runner);
+  return code;
 }
 
 int ommai_scale_runner_open(struct ommai_scale_runner *runner) {

@@ -3,6 +3,7 @@
 
 #include <omma/omma.h>
 
+#include "cli/core/progress.h"
 #include "cli/model/model_options.h"
 #include "cli/model/scale_model.h"
 
@@ -13,7 +14,13 @@ enum ommai_scale_work {
   OMMAI_SCALE_DECODE_MANY, /* of OMMAI_SCALE_MANY_ROWS */
   OMMAI_SCALE_WORKS
 };
+extern const char *const ommai_scale_work_names[OMMAI_SCALE_WORKS];
 enum { OMMAI_SCALE_MANY_ROWS = 16, OMMAI_SCALE_STEP_PROMPT = 64, OMMAI_SCALE_MAX_IMAGES = 64 };
+
+/* Tokens that an answer may have before the last of OMMAI_SCALE_MANY_ROWS has begun. Their prompts
+ * have 1,024 tokens in all; while answers go on, nine tenths of the time are the prompts', and a
+ * step takes as long as a prompt's token at least: some 120 steps, and some more for chunks. */
+enum { OMMAI_SCALE_AHEAD = 256 };
 
 /* All but recorder and engine is the caller's, and filled in by it. */
 struct ommai_scale_runner {
@@ -22,9 +29,11 @@ struct ommai_scale_runner {
   struct omma_image *image; /* of which a pass of the tower has n_images */
   int64_t n_images;
   int64_t context;  /* of the prompt */
-  int64_t n_tokens; /* of each answer, after prompts of OMMAI_SCALE_STEP_PROMPT */
+  int64_t n_tokens; /* of each answer while all go on, 3 or more */
   int32_t *tokens;  /* prompts begin one further each time, so that the engine has seen none */
   size_t next_prompt;
+  struct ommai_progress progress; /* begun, with the details of the pass; counts passes */
+  int64_t n_done, n_passes;
   struct ommai_scale_recorder recorder;
   struct omma_engine *engine;
 };
