@@ -131,6 +131,20 @@ def test_what_fails_is_named(omma, embedder, tmp_path):
     assert np.isnan(vectors[1:7]).all() and (vectors[0] == vectors[7]).all() and np.isfinite(vectors[0]).all()
 
 
+@pytest.mark.parametrize("command, words", [("embed", []), ("rerank", ["--query", "a dog"])])
+def test_lines_of_what_fails_say_why(omma, embedder, reranker, command, words):
+    """What stands on stderr, and in the line of the input."""
+    model = {"embed": embedder, "rerank": reranker}[command]
+    bad = ['{"image": "/nowhere.png"}', "{", '{"text": 7}']
+    done = omma(command, model, *words, "/none.png", "--input", "-", "--output", "-", stdin="\n".join(['"good"', *bad]).encode())
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["index"] for row in rows] == [0, 1, 2, 3, 4] and "error" not in rows[1]
+    errors = [rows[i]["error"] for i in (0, 2, 3, 4)]
+    assert errors == [line[len("omma: "):] for line in done.stderr.decode().splitlines()[:4]]
+    for error, part in zip(errors, ["/none.png: cannot open", "/nowhere.png: cannot open", "line 3", "line 4: text must be"]):
+        assert part in error, errors
+
+
 def test_memory_does_not_grow_with_the_inputs(omma, embedder, images):
     """800 images of 190 KB each when decoded come through a pipe. Their files do not differ, which
     nothing here makes use of; 3 MiB are far from what keeping anything of them would take."""
@@ -201,6 +215,18 @@ def test_refusals(omma, embedder, reranker, model, tmp_path):
         done = omma(*words)
         assert done.returncode == code and message in done.stderr, (words, done.stderr)
         assert not output.exists()
+
+
+def test_texts_that_are_no_options(omma, embedder, reranker, images):
+    """A word that is no file: what to do with a text is said."""
+    image = images / "tile_64x64.png"
+    done = omma("embed", embedder, image, "a red circle", "--output", "-")
+    assert done.returncode == 1 and b"omma: image: a red circle: cannot open: No such file or directory (a text goes after --text)\n" in done.stderr
+    done = omma("rerank", reranker, "a red circle", image)
+    assert done.returncode == 2 and done.stderr == (
+        b"omma: rerank: --query or --query-image is missing: 'a red circle' is no file; a text to search by goes after --query\n")
+    done = omma("rerank", reranker, image)
+    assert done.stderr == b"omma: rerank: --query or --query-image is missing\n"
 
 
 def test_gguf_files(omma, scratch, images, tmp_path):

@@ -12,6 +12,8 @@
 #define MAX_LINE 2048
 
 static bool shows_times;
+static char *failures;
+static size_t failures_size;
 static const char *(*option_of)(const char *name, size_t size);
 
 void ommai_diagnostics_of(const char *(*name_of_option)(const char *name, size_t size)) { option_of = name_of_option; }
@@ -20,6 +22,20 @@ static void print_line(const char *time, const char *prefix, const char *format,
   char line[MAX_LINE];
   vsnprintf(line, sizeof line, format, arguments);
   fprintf(stderr, "%s%somma: %s%s\n", time, *time ? " " : "", prefix, ommai_plain_text(line));
+}
+
+static int print_failure(int code, const char *format, va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  if (failures) vsnprintf(failures, failures_size, format, again);
+  va_end(again);
+  print_line("", "", format, arguments);
+  return code;
+}
+
+void ommai_failures_to(char *out, size_t size) {
+  failures = out;
+  failures_size = size;
 }
 
 void ommai_show_times(void) { shows_times = true; }
@@ -33,9 +49,9 @@ static void print_note(const char *prefix, const char *format, va_list arguments
 int ommai_failed(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print_line("", "", format, arguments);
+  int code = print_failure(OMMAI_EXIT_FAILED, format, arguments);
   va_end(arguments);
-  return OMMAI_EXIT_FAILED;
+  return code;
 }
 
 static bool is_part_of_name(char c) { return isalnum((unsigned char)c) || (c && strchr("_-./\"", c)); }
@@ -78,9 +94,9 @@ int ommai_failed_call(const struct omma_error *error) {
 int ommai_usage_error(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print_line("", "", format, arguments);
+  int code = print_failure(OMMAI_EXIT_USAGE, format, arguments);
   va_end(arguments);
-  return OMMAI_EXIT_USAGE;
+  return code;
 }
 
 void ommai_warn(const char *format, ...) {

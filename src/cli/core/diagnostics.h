@@ -9,6 +9,10 @@
 /* OMMAI_EXIT_SIGNAL and its number, when a signal ended the work: 130 after Ctrl-C. */
 enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE = 2, OMMAI_EXIT_SIGNAL = 128 };
 
+/* From now on the text of an error that is printed, without the program's name, replaces the one in
+ * `out` too, cut to size - 1 bytes. NULL ends that. One thread at a time. */
+void ommai_failures_to(char *out, size_t size);
+
 /* Prints `omma: message` as one line, as plain_text.h makes it, and returns OMMAI_EXIT_FAILED. */
 int ommai_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

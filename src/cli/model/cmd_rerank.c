@@ -8,6 +8,7 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/json_out.h"
 #include "cli/core/plain_text.h"
+#include "cli/model/image_sources.h"
 #include "cli/model/vector_command.h"
 #include "cli/model/vector_run.h"
 
@@ -143,12 +144,23 @@ static int print(struct ranking *ranking, const struct ommai_strings *images) {
   return values->json ? print_json(ranking, n) : print_table(ranking, images, n);
 }
 
-static int read_query(struct ranking *ranking) {
+/* People take the query for an argument. */
+static int query_is_missing(const struct ommai_strings *arguments) {
+  for (size_t i = 0; i < arguments->count; i++) {
+    if (ommai_is_no_file(arguments->items[i])) {
+      return ommai_usage_error(
+          "rerank: --query or --query-image is missing: '%.60s' is no file; a text to search by goes after "
+          "--query",
+          arguments->items[i]);
+    }
+  }
+  return ommai_usage_error("rerank: --query or --query-image is missing");
+}
+
+static int read_query(struct ranking *ranking, const struct ommai_strings *arguments) {
   const struct values *values = ranking->values;
   snprintf(ranking->query.name, sizeof ranking->query.name, "--query-image");
-  if (!values->query && !values->query_images.count) {
-    return ommai_usage_error("rerank: --query or --query-image is missing");
-  }
+  if (!values->query && !values->query_images.count) return query_is_missing(arguments);
   for (size_t i = 0; i < values->query_images.count; i++) {
     int code = ommai_vector_item_add_image(&ranking->query, values->query_images.items[i]);
     if (code != OMMAI_EXIT_DONE) return code;
@@ -169,7 +181,7 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
                                  .score = score,
                                  .take = take,
                                  .context = &ranking};
-  int code = read_query(&ranking);
+  int code = read_query(&ranking, arguments);
   if (code == OMMAI_EXIT_DONE) code = ommai_vector_job_run(&job, arguments);
   bool printed = (code == OMMAI_EXIT_DONE || ranking.n) && !values->vectors.output;
   if (printed) {

@@ -258,6 +258,11 @@ bool ommai_is_image_source(const char *word) {
   return one_word && (starts_with(word, "data:image/") || is_network_address(word));
 }
 
+bool ommai_is_no_file(const char *word) {
+  if (ommai_is_image_source(word) || starts_with(word, "data:") || access(word, F_OK) == 0) return false;
+  return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
+}
+
 int ommai_load_image(const char *source, struct omma_image **image) {
   char path[OMMAI_MAX_PATH];
   if (ommai_is_standard_input(source)) return load_standard_input(image);

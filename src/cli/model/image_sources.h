@@ -16,6 +16,9 @@ bool ommai_is_standard_input(const char *source);
  * standard input. */
 bool ommai_is_image_source(const char *word);
 
+/* Whether such a word is no address, and nothing in the file system has that name. */
+bool ommai_is_no_file(const char *word);
+
 /* Whether a file holds an image, or what people take for one. */
 bool ommai_holds_image(const char *path);
 

@@ -49,12 +49,14 @@ static int take(void *context, const struct omma_vectors *vectors, const struct 
   return code;
 }
 
-/* Submits an item, or what is wrong with it. */
-static int add_item(struct run *run, struct ommai_vector_run *under_way, const struct ommai_vector_item *item, bool good) {
+/* Submits an item, or what is wrong with it: `reason`, which has been printed, or NULL. */
+static int add_item(struct run *run, struct ommai_vector_run *under_way, const struct ommai_vector_item *item,
+                    const struct omma_error *reason) {
   const struct omma_request_options options = {.max_model_len = omma_engine_max_model_len(run->engine)};
   struct omma_request *request = NULL;
-  struct omma_error error = {.message = "cannot be read"};
-  if (good && run->job->make(run->job->context, run->model, item, &options, &request, &error) != OMMA_OK) request = NULL;
+  struct omma_error error;
+  if (reason) return ommai_vector_run_add(under_way, NULL, reason);
+  if (run->job->make(run->job->context, run->model, item, &options, &request, &error) != OMMA_OK) request = NULL;
   return ommai_vector_run_add(under_way, request, &error);
 }
 
@@ -63,12 +65,15 @@ static int run_items(struct run *run, struct ommai_vector_run *under_way) {
   while (code == OMMAI_EXIT_DONE) {
     struct ommai_vector_item item;
     if (ommai_interrupted()) return ommai_interrupt_status();
+    struct omma_error error = {.status = OMMA_OK};
+    ommai_failures_to(error.message, sizeof error.message);
     enum ommai_vector_next next = ommai_vector_items_next(&run->items, &item);
+    ommai_failures_to(NULL, 0);
     for (size_t i = 0; i < item.n_parts; i++) {
       if (item.parts[i].image) item.parts[i].image_options = run->limits;
     }
     if (next == OMMAI_VECTOR_ITEM || next == OMMAI_VECTOR_BAD_ITEM) {
-      code = add_item(run, under_way, &item, next == OMMAI_VECTOR_ITEM);
+      code = add_item(run, under_way, &item, next == OMMAI_VECTOR_ITEM ? NULL : &error);
     }
     ommai_vector_item_release(&item);
     if (next == OMMAI_VECTOR_FAILED) return OMMAI_EXIT_FAILED;

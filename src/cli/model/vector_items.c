@@ -180,9 +180,13 @@ enum ommai_vector_next ommai_vector_items_next(struct ommai_vector_items *items,
     items->n++;
   }
   if (at < items->images.count) {
-    snprintf(item->name, sizeof item->name, "%.90s", items->images.items[at]);
-    return ommai_vector_item_add_image(item, items->images.items[at]) == OMMAI_EXIT_DONE ? OMMAI_VECTOR_ITEM
-                                                                                         : OMMAI_VECTOR_BAD_ITEM;
+    const char *word = items->images.items[at];
+    snprintf(item->name, sizeof item->name, "%.90s", word);
+    if (ommai_is_no_file(word)) {
+      ommai_failed("image: %s: cannot open: %s (a text goes after --text)", word, strerror(ENOENT));
+      return OMMAI_VECTOR_BAD_ITEM;
+    }
+    return ommai_vector_item_add_image(item, word) == OMMAI_EXIT_DONE ? OMMAI_VECTOR_ITEM : OMMAI_VECTOR_BAD_ITEM;
   }
   at -= items->images.count;
   if (at < items->texts.count) {
