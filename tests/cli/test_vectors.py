@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gguf_files import convert
+from omma_program import GOLDEN
 from test_gguf import rewrite
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -215,6 +216,21 @@ def test_refusals(omma, embedder, reranker, model, tmp_path):
         done = omma(*words)
         assert done.returncode == code and message in done.stderr, (words, done.stderr)
         assert not output.exists()
+
+
+def test_models_for_something_else_are_noted(omma, embedder, reranker, scratch):
+    """By their files and names; the demo has a layer that was trained for vectors of tokens."""
+    chat, demo = vector_cases.make_model(scratch / "Tiny-Chat"), GOLDEN.parents[1] / "models" / "demo"
+    note = "neither this model's files nor its name say that it was trained for"
+    embed, rerank = ["--text", "a dog", "--output", "-"], ["--text", "a dog", "--query", "a dog"]
+    for model, command, words, said in [
+        (chat, "embed", embed, f"omma: embed: {note} vectors, which may be of no use: docs/embeddings.md\n"),
+        (chat, "rerank", rerank, f"omma: rerank: {note} scores, which may be of no use: docs/embeddings.md\n"),
+        (reranker, "embed", embed, f"omma: embed: {note} vectors, which may be of no use: docs/embeddings.md\n"),
+        (embedder, "embed", embed, ""), (reranker, "rerank", rerank, ""), (demo, "embed", embed, ""), (demo, "rerank", rerank, ""),
+    ]:
+        done = omma(command, model, *words)
+        assert done.returncode == 0 and done.stdout and done.stderr.decode() == said, (model, command)
 
 
 def test_texts_that_are_no_options(omma, embedder, reranker, images):

@@ -116,6 +116,29 @@ static int open_file(struct run *run) {
   return ommai_vector_file_open(run->job->values->output, shape, &run->file);
 }
 
+/* Any model of some types gives vectors and scores; whether they are of use is known from what it
+ * was trained for. Layers for the vectors of tokens come from such training alone. */
+static int note_purpose(const struct run *run, const struct ommai_common *common) {
+  const struct ommai_vector_job *job = run->job;
+  struct ommai_common found = *common;
+  struct omma_model_info info;
+  struct omma_model *model;
+  if (run->info.token_vector_width) return OMMAI_EXIT_DONE;
+  found.verbose = false;
+  found.task = OMMA_TASK_AUTO;
+  int code = ommai_open_model(&found, true, &model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  omma_model_get_info(model, &info);
+  omma_model_close(model);
+  if (info.task != job->task) {
+    ommai_note(
+        "%s: neither this model's files nor its name say that it was trained for %s, which may be of no use: "
+        "docs/embeddings.md",
+        job->command, job->task == OMMA_TASK_SCORE ? "scores" : "vectors");
+  }
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_strings *arguments) {
   const struct ommai_vector_values *values = job->values;
   struct ommai_common common = values->common;
@@ -132,6 +155,7 @@ int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_string
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &run.model);
   if (code == OMMAI_EXIT_DONE) ommai_common_note_demo(job->command, &common);
   if (code == OMMAI_EXIT_DONE) omma_model_get_info(run.model, &run.info);
+  if (code == OMMAI_EXIT_DONE) code = note_purpose(&run, &common);
   if (code == OMMAI_EXIT_DONE && values->output) code = open_file(&run);
   if (code == OMMAI_EXIT_DONE) code = open_engine(&run);
   if (code == OMMAI_EXIT_DONE) code = run_all(&run);
