@@ -201,6 +201,46 @@ def test_ranking(omma, reranker, images):
     assert [str(result["index"]) for result in ranking] == [line.split("  ")[1] for line in lines[:2]]
 
 
+def test_rankings_have_the_documents(omma, reranker, images):
+    """Those of the command line, and those of lines; the best of many lines alone are kept."""
+    image = str(images / "tile_64x64.png")
+    parts = [{"type": "image_url", "image_url": {"url": image}}]
+    lines = ['"a cat"', '{"text": "a bird", "instruction": "x"}', json.dumps({"text": "both", "image": [image, image]}), '{}',
+             json.dumps({"video": [image, image], "fps": 2})]
+    wanted = [(None, parts), ("a dog", None), ("a cat", None), ("a bird", None), (None, [*parts, *parts, {"type": "text", "text": "both"}]),
+              ("", None), (None, [{"type": "video", "video": [image, image]}])]
+    words = ["rerank", reranker, image, "--query", "a dog", "--text", "a dog", "--input", "-"]
+    source = "\n".join(lines).encode()
+    found = omma.json(*words, "--json", stdin=source)
+    assert found["errors"] == [] and len(found["results"]) == len(wanted)
+    for result in found["results"]:
+        text, multi_modal = wanted[result["index"]]
+        assert list(result) == ["index", "document", "relevance_score"]
+        assert result["document"] == {"text": text, "multi_modal": multi_modal}
+    columns = dict(line.split("  ", 2)[1:] for line in omma(*words, stdin=source).stdout.decode().splitlines())
+    assert columns == {"0": image, "1": "a dog", "2": "a cat", "3": "a bird", "4": f"{image} {image} both", "5": "", "6": f"{image} {image}"}
+    many = [json.dumps(f"document {i % 7}") for i in range(2100)]
+    best = omma.json("rerank", reranker, "--query", "a dog", "--input", "-", "--top-n", "9", "--json", stdin="\n".join(many).encode())
+    results = best["results"]
+    assert len(results) == 9 and len({result["relevance_score"] for result in results}) == 1
+    assert [result["document"]["text"] for result in results] == [f"document {result['index'] % 7}" for result in results]
+    assert [result["index"] for result in results] == [results[0]["index"] + 7 * i for i in range(9)] and results[0]["index"] < 7
+
+
+def test_a_ranking_names_what_failed(omma, reranker):
+    bad = ['{"image": "/nowhere.png"}', "{"]
+    words = ["rerank", reranker, "--query", "a dog", "--input", "-", "--json"]
+    done = omma(*words, stdin="\n".join(bad).encode())
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and found["results"] == [] and [error["index"] for error in found["errors"]] == [0, 1]
+    assert "/nowhere.png: cannot open" in found["errors"][0]["error"] and "line 2" in found["errors"][1]["error"]
+    done = omma(*words, stdin="\n".join([*bad, '"a dog"']).encode())
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and [result["index"] for result in found["results"]] == [2] and len(found["errors"]) == 2
+    done = omma(*words, stdin=b"")
+    assert done.returncode == 0 and json.loads(done.stdout) == {"results": [], "errors": []}
+
+
 def test_refusals(omma, embedder, reranker, model, tmp_path):
     output = tmp_path / "a.npy"
     for words, code, message in [

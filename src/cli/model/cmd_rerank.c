@@ -23,6 +23,12 @@ struct values {
 struct scored {
   int64_t index;
   float score;
+  json_t *line; /* of --input that it came from; NULL: an argument or --text */
+};
+
+struct failure {
+  int64_t index;
+  char *reason;
 };
 
 struct ranking {
@@ -33,6 +39,10 @@ struct ranking {
   float *query_values; /* theirs */
   struct scored *list;
   size_t n, capacity;
+  struct failure *failures; /* kept for JSON alone */
+  size_t n_failures, failure_capacity;
+  json_t *lines[OMMAI_VECTOR_RUN_ROOM + 1]; /* of inputs under way, by index modulo the size */
+  const struct ommai_strings *images;       /* the first documents */
 };
 
 static enum omma_status make(const void *context, const struct omma_model *model, const struct ommai_vector_item *item,
@@ -87,18 +97,7 @@ static float score(const void *context, const struct omma_vectors *vectors) {
   return (float)omma_vectors_max_sim(&ranking->query_vectors, vectors);
 }
 
-static int take(void *context, int64_t index, float value) {
-  struct ranking *ranking = context;
-  if (ranking->n == ranking->capacity) {
-    size_t capacity = ranking->capacity ? 2 * ranking->capacity : 1024;
-    struct scored *list = realloc(ranking->list, capacity * sizeof *list);
-    if (!list) return ommai_failed("out of memory: a list of %zu scores", capacity);
-    ranking->list = list;
-    ranking->capacity = capacity;
-  }
-  ranking->list[ranking->n++] = (struct scored){index, value};
-  return OMMAI_EXIT_DONE;
-}
+/* ---- what comes of documents ---- */
 
 /* The best first, and of equal ones the first. */
 static int compare(const void *left, const void *right) {
@@ -107,42 +106,188 @@ static int compare(const void *left, const void *right) {
   return (a->index > b->index) - (a->index < b->index);
 }
 
-static int print_json(const struct ranking *ranking, size_t n) {
+/* Sorts what there is so far, and drops what --top-n leaves out. */
+static void rank(struct ranking *ranking) {
+  const size_t top_n = (size_t)ranking->values->top_n;
+  if (ranking->n) qsort(ranking->list, ranking->n, sizeof *ranking->list, compare);
+  while (top_n && ranking->n > top_n) json_decref(ranking->list[--ranking->n].line);
+}
+
+static json_t **line_under_way(struct ranking *ranking, int64_t index) {
+  return &ranking->lines[index % (int64_t)(sizeof ranking->lines / sizeof *ranking->lines)];
+}
+
+static void note_line(void *context, int64_t index, json_t *line) {
+  struct ranking *ranking = context;
+  if (!ranking->values->vectors.output) *line_under_way(ranking, index) = json_incref(line);
+}
+
+/* Room for one more of n entries. */
+static void *grow(void *list, size_t n, size_t *capacity, size_t size) {
+  size_t wanted = *capacity ? 2 * *capacity : 1024;
+  if (n < *capacity) return list;
+  void *longer = realloc(list, wanted * size);
+  if (longer) *capacity = wanted;
+  if (!longer) ommai_failed("out of memory: a list of %zu documents", wanted);
+  return longer;
+}
+
+static int take(void *context, int64_t index, float value) {
+  struct ranking *ranking = context;
+  json_t **line = line_under_way(ranking, index);
+  if (ranking->values->top_n && ranking->n == ranking->capacity) rank(ranking);
+  struct scored *list = grow(ranking->list, ranking->n, &ranking->capacity, sizeof *list);
+  if (!list) return OMMAI_EXIT_FAILED;
+  ranking->list = list;
+  ranking->list[ranking->n++] = (struct scored){index, value, *line};
+  *line = NULL;
+  return OMMAI_EXIT_DONE;
+}
+
+static int take_failure(void *context, int64_t index, const char *reason) {
+  struct ranking *ranking = context;
+  json_t **line = line_under_way(ranking, index);
+  json_decref(*line);
+  *line = NULL;
+  if (!ranking->values->json || ranking->values->vectors.output) return OMMAI_EXIT_DONE;
+  struct failure *failures = grow(ranking->failures, ranking->n_failures, &ranking->failure_capacity, sizeof *failures);
+  if (!failures) return OMMAI_EXIT_FAILED;
+  ranking->failures = failures;
+  ranking->failures[ranking->n_failures] = (struct failure){index, strdup(reason)};
+  return ranking->failures[ranking->n_failures++].reason ? OMMAI_EXIT_DONE
+                                                         : ommai_failed("out of memory: why a document failed");
+}
+
+/* ---- output ---- */
+
+/* A document that is an argument or a --text, and then is the only one of these. */
+static void find_word(const struct ranking *ranking, size_t index, const char **image, const char **text) {
+  const struct ommai_strings *texts = &ranking->values->vectors.texts;
+  *image = index < ranking->images->count ? ranking->images->items[index] : NULL;
+  *text = !*image && index - ranking->images->count < texts->count ? texts->items[index - ranking->images->count] : NULL;
+}
+
+static void put_image(struct ommai_text *out, const char *source) {
+  ommai_put_begin(out, NULL, "{");
+  ommai_put_string(out, "type", "image_url");
+  ommai_put_begin(out, "image_url", "{");
+  ommai_put_string(out, "url", source);
+  ommai_put_end(out, "}}");
+}
+
+/* The image, text and video of a line, in the order in which the model gets them. */
+static void put_parts(struct ommai_text *out, const json_t *line) {
+  const json_t *image = json_object_get(line, "image"), *video = json_object_get(line, "video"),
+               *text = json_object_get(line, "text");
+  if (json_is_string(image)) put_image(out, json_string_value(image));
+  for (size_t i = 0; i < json_array_size(image); i++) put_image(out, json_string_value(json_array_get(image, i)));
+  if (video) {
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_string(out, "type", "video");
+    ommai_put_value(out, "video", video, 0);
+    ommai_put_end(out, "}");
+  }
+  if (text) {
+    ommai_put_begin(out, NULL, "{");
+    ommai_put_string(out, "type", "text");
+    ommai_put_value(out, "text", text, 0);
+    ommai_put_end(out, "}");
+  }
+}
+
+/* As the server's replies have it: a text, or parts. */
+static void put_document(struct ommai_text *out, const struct ranking *ranking, const struct scored *scored) {
+  const char *image, *text;
+  find_word(ranking, (size_t)scored->index, &image, &text);
+  const json_t *line_text = json_is_string(scored->line) ? scored->line : json_object_get(scored->line, "text");
+  bool has_images = image || json_object_get(scored->line, "image") || json_object_get(scored->line, "video");
+  ommai_put_begin(out, "document", "{");
+  if (!has_images) {
+    if (line_text) ommai_put_value(out, "text", line_text, 0);
+    if (!line_text) ommai_put_string(out, "text", text ? text : "");
+    ommai_put_null(out, "multi_modal");
+  } else {
+    ommai_put_null(out, "text");
+    ommai_put_begin(out, "multi_modal", "[");
+    if (image) put_image(out, image);
+    if (!image) put_parts(out, scored->line);
+    ommai_put_end(out, "]");
+  }
+  ommai_put_end(out, "}");
+}
+
+static int print_json(const struct ranking *ranking) {
   struct ommai_text out;
   ommai_json_begin(&out);
   ommai_put_begin(&out, "results", "[");
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < ranking->n; i++) {
     ommai_put_begin(&out, NULL, "{");
     ommai_put_integer(&out, "index", (int64_t)ranking->list[i].index);
+    put_document(&out, ranking, &ranking->list[i]);
     ommai_put_real(&out, "relevance_score", ranking->list[i].score);
+    ommai_put_end(&out, "}");
+  }
+  ommai_put_end(&out, "]");
+  ommai_put_begin(&out, "errors", "[");
+  for (size_t i = 0; i < ranking->n_failures; i++) {
+    ommai_put_begin(&out, NULL, "{");
+    ommai_put_integer(&out, "index", ranking->failures[i].index);
+    ommai_put_string(&out, "error", ranking->failures[i].reason);
     ommai_put_end(&out, "}");
   }
   ommai_put_end(&out, "]");
   return ommai_json_end(&out);
 }
 
-static int print_table(const struct ranking *ranking, const struct ommai_strings *images, size_t n) {
-  const struct ommai_strings *texts = &ranking->values->vectors.texts;
-  for (size_t i = 0; i < n; i++) {
-    size_t index = (size_t)ranking->list[i].index;
-    printf("%.6f  %zu  ", (double)ranking->list[i].score, index);
-    if (index < images->count) {
-      ommai_print_plain(stdout, images->items[index], 0);
-    } else if (index - images->count < texts->count) {
-      ommai_print_plain(stdout, texts->items[index - images->count], 0);
-    }
+/* A name or a text; of an image in the command line itself, the beginning. */
+static void print_source(const char *source, bool *first) {
+  enum { SHOWN = 40 };
+  char beginning[SHOWN + 4];
+  bool is_data = strncmp(source, "data:", 5) == 0 && strlen(source) > SHOWN;
+  if (is_data) snprintf(beginning, sizeof beginning, "%.*s...", SHOWN, source);
+  if (!*first) putchar(' ');
+  ommai_print_plain(stdout, is_data ? beginning : source, 0);
+  *first = false;
+}
+
+static void print_sources(const json_t *value, bool *first) {
+  if (json_is_string(value)) print_source(json_string_value(value), first);
+  for (size_t i = 0; i < json_array_size(value); i++) print_source(json_string_value(json_array_get(value, i)), first);
+}
+
+static int print_table(const struct ranking *ranking) {
+  for (size_t i = 0; i < ranking->n; i++) {
+    const struct scored *scored = &ranking->list[i];
+    const char *image, *text;
+    bool first = true;
+    find_word(ranking, (size_t)scored->index, &image, &text);
+    printf("%.6f  %lld  ", (double)scored->score, (long long)scored->index);
+    if (image || text) print_source(image ? image : text, &first);
+    if (json_is_string(scored->line)) print_sources(scored->line, &first);
+    print_sources(json_object_get(scored->line, "image"), &first);
+    print_sources(json_object_get(scored->line, "video"), &first);
+    print_sources(json_object_get(scored->line, "text"), &first);
     putchar('\n');
   }
   return ommai_finish_output();
 }
 
-static int print(struct ranking *ranking, const struct ommai_strings *images) {
-  const struct values *values = ranking->values;
-  size_t n = ranking->n;
-  if (n) qsort(ranking->list, n, sizeof *ranking->list, compare);
-  if (values->top_n && (size_t)values->top_n < n) n = (size_t)values->top_n;
-  return values->json ? print_json(ranking, n) : print_table(ranking, images, n);
+static int print(struct ranking *ranking) {
+  rank(ranking);
+  return ranking->values->json ? print_json(ranking) : print_table(ranking);
 }
+
+static void release(struct ranking *ranking) {
+  for (size_t i = 0; i < ranking->n; i++) json_decref(ranking->list[i].line);
+  for (size_t i = 0; i < sizeof ranking->lines / sizeof *ranking->lines; i++) json_decref(ranking->lines[i]);
+  for (size_t i = 0; i < ranking->n_failures; i++) free(ranking->failures[i].reason);
+  ommai_vector_item_release(&ranking->query);
+  free(ranking->query_values);
+  free(ranking->failures);
+  free(ranking->list);
+}
+
+/* ---- command ---- */
 
 /* People take the query for an argument. */
 static int query_is_missing(const struct ommai_strings *arguments) {
@@ -179,18 +324,19 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
                                  .make = make,
                                  .prepare = prepare,
                                  .score = score,
+                                 .note_line = note_line,
                                  .take = take,
+                                 .take_failure = take_failure,
                                  .context = &ranking};
   int code = read_query(&ranking, arguments);
   if (code == OMMAI_EXIT_DONE) code = ommai_vector_job_run(&job, arguments);
-  bool printed = (code == OMMAI_EXIT_DONE || ranking.n) && !values->vectors.output;
+  ranking.images = &job.images;
+  bool printed = (code == OMMAI_EXIT_DONE || ranking.n || ranking.n_failures) && !values->vectors.output;
   if (printed) {
-    int result = print(&ranking, &job.images);
+    int result = print(&ranking);
     if (code == OMMAI_EXIT_DONE) code = result;
   }
-  ommai_vector_item_release(&ranking.query);
-  free(ranking.query_values);
-  free(ranking.list);
+  release(&ranking);
   return code;
 }
 
@@ -206,7 +352,8 @@ static const struct ommai_option table[] = {
     OMMAI_STRING("instruction", vectors.instruction, "TEXT", "what makes a document a good one, in a sentence",
                  .otherwise = "the model's own"),
     OMMAI_SIZE("top-n", top_n, "N", 1, INT64_MAX, "print the N best alone", .otherwise = "all"),
-    OMMAI_FLAG("json", json, "print the ranking as JSON"),
+    OMMAI_FLAG("json", json,
+               "print the ranking as JSON, with the documents as the server's /rerank has them, and a list of errors"),
     OMMAI_STRING("output", vectors.output, "FILE",
                  "instead of a ranking: write the scores in the order of the documents, to NAME.npy, NAME.jsonl, or - for JSON "
                  "lines on standard output",

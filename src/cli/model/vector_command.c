@@ -45,6 +45,7 @@ static int take(void *context, const struct omma_vectors *vectors, const struct 
   }
   if (run->file.file) code = ommai_vector_file_add(&run->file, vectors, error->message);
   if (code == OMMAI_EXIT_DONE && vectors && job->take) code = job->take(job->context, index, vectors->values[0]);
+  if (code == OMMAI_EXIT_DONE && !vectors && job->take_failure) code = job->take_failure(job->context, index, error->message);
   ommai_progress_count(&run->progress, run->n_done, 0, job->n_failed, ommai_vector_items_count(&run->items));
   return code;
 }
@@ -56,6 +57,7 @@ static int add_item(struct run *run, struct ommai_vector_run *under_way, const s
   struct omma_request *request = NULL;
   struct omma_error error;
   if (reason) return ommai_vector_run_add(under_way, NULL, reason);
+  if (item->line && run->job->note_line) run->job->note_line(run->job->context, run->items.n - 1, item->line);
   if (run->job->make(run->job->context, run->model, item, &options, &request, &error) != OMMA_OK) request = NULL;
   return ommai_vector_run_add(under_way, request, &error);
 }

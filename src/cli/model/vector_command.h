@@ -28,8 +28,12 @@ struct ommai_vector_job {
    * returns an exit code. And the score of an input that was embedded. */
   int (*prepare)(void *context, const struct omma_model *model, struct omma_engine *engine);
   float (*score)(const void *context, const struct omma_vectors *vectors);
-  /* Of a score as it comes; may be NULL. Returns an exit code. */
+  /* The following may be NULL. Of an input of a line before it is worked on; `line` is borrowed. Of
+   * a score as it comes, in the order of the inputs, at most OMMAI_VECTOR_RUN_ROOM inputs later; or
+   * why there is none. Return an exit code. */
+  void (*note_line)(void *context, int64_t index, json_t *line);
   int (*take)(void *context, int64_t index, float value);
+  int (*take_failure)(void *context, int64_t index, const char *reason);
   void *context;
   /* Afterwards: the words that were images, and inputs that failed. */
   struct ommai_strings images;
