@@ -52,7 +52,7 @@ def full(request):
 
 def outcome(run, out):
     """What may be compared: times differ from run to run."""
-    text = re.sub(rb'"(peak\w*|timings|read_gbps|expected_\w*)":(\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^,}]*)', b"", run.stdout)
+    text = re.sub(rb'"(peak\w*|timings|reads|read_gbps|read_note|expected_\w*)":(\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^,}]*)', b"", run.stdout)
     return text, out.read_bytes() if out.exists() else None
 
 

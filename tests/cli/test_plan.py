@@ -32,6 +32,8 @@ def test_plan_without_weights(omma, no_weights, images):
     assert memory["total_bytes"] >= max(memory[part] for part in parts) > 0
     assert memory["encoder_cache_bytes"] == 512 << 20 and memory["known_image_bytes"] == 64 << 20
     assert plan["peak_gflops"] == max(plan["peaks"]) > 0 and len(plan["peaks"]) == 3
+    assert plan["read_gbps"] == max(plan["reads"]) > 0 and len(plan["reads"]) == 3
+    assert (plan["read_note"] is not None) == (min(plan["reads"]) < 0.95 * max(plan["reads"]))
     assert (plan["peak_note"] is not None) == (min(plan["peaks"]) < 0.95 * max(plan["peaks"]))
 
 
@@ -207,14 +209,17 @@ def test_errors_name_options(omma, no_weights, words, said):
     refused(omma(words[0], "--model", no_weights, *words[1:]), 1, said)
 
 
-@pytest.mark.parametrize("size", ["0x10", "10x0"])
+@pytest.mark.parametrize("size", ["0x10", "10x0", "0x0"])
 def test_plan_of_nothing(omma, no_weights, size):
-    refused(omma("plan", size, "--model", no_weights), 1)
+    refused(omma("plan", size, "--model", no_weights), 2, f"plan: {size}: an image has a width and a height of 1 or more")
 
 
-@pytest.mark.parametrize("size", ["10x", "x10", "10x10x10", "100x100x", "1e9x10", "10Xx10", "99999999999x1"])
+@pytest.mark.parametrize("size", ["10x", "x10", "10x10x10", "100x100x", "1e9x10", "10Xx10", "99999999999x1", "1920by1080"])
 def test_plan_of_no_size(omma, no_weights, size):
-    refused(omma("plan", size, "--model", no_weights), 1, f"{size}: neither an image file (No such file", "a size WIDTHxHEIGHT")
+    """Unlike a file that is missing."""
+    said = "neither an image file (No such file"
+    refused(omma("plan", size, "--model", no_weights), 2, f"{size}: {said}", "a size WIDTHxHEIGHT")
+    refused(omma("plan", f"{size}.png", "--model", no_weights), 1, f"{size}.png: {said}")
 
 
 def test_plan_takes_a_large_x(omma, no_weights):

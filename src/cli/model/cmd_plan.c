@@ -1,5 +1,6 @@
 /* omma plan: what images become and what they cost, before anything is run. */
 #include <errno.h>
+#include <math.h>
 #include <omma/omma.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 
 /* Part of the measured peak that the estimate of the time assumes. */
 #define ASSUMED_EFFICIENCY 0.8
-/* Readings of the peak: enough to see that a machine is not steady. */
+/* Readings of the peak and of the memory: enough to see that a machine is not steady. */
 #define READINGS 3
 /* The time of an int8 tower in that of a bf16 one, at the usual sizes of images:
  * docs/performance.md. */
@@ -52,6 +53,7 @@ struct estimate {
   struct omma_image_sizes total; /* its sums: no size, no grid */
   const char *peak_type;         /* that of int8 towers is what their attention computes in */
   struct ommai_peaks peaks;
+  double reads[READINGS], best_read, lowest_read; /* GB/s */
   double efficiency;
 };
 
@@ -60,11 +62,16 @@ static double expected_seconds(const struct estimate *estimate, double flops) {
 }
 
 static int find_size(const char *source, int32_t *width, int32_t *height) {
-  if (ommai_parse_image_size(source, width, height)) return OMMAI_EXIT_DONE;
+  if (ommai_parse_image_size(source, width, height)) {
+    if (*width > 0 && *height > 0) return OMMAI_EXIT_DONE;
+    return ommai_usage_error("plan: %s: an image has a width and a height of 1 or more", source);
+  }
   /* Addresses have a colon. */
   if (!ommai_is_image_source(source) && !strchr(source, ':') && access(source, F_OK) != 0 && errno == ENOENT) {
-    return ommai_failed("image: %s: neither an image file (%s) nor a size WIDTHxHEIGHT nor a directory with a model", source,
-                        strerror(ENOENT));
+    /* A name of a file that is missing, or a size that is none. */
+    int (*report)(const char *format, ...) = strpbrk(source, "./") ? ommai_failed : ommai_usage_error;
+    return report("image: %s: neither an image file (%s) nor a size WIDTHxHEIGHT nor a directory with a model", source,
+                  strerror(ENOENT));
   }
   struct omma_image *image;
   int code = ommai_load_image(source, &image);
@@ -116,6 +123,15 @@ static int read_peak(const struct values *values, struct estimate *estimate) {
   return OMMAI_EXIT_DONE;
 }
 
+static int read_memory(struct estimate *estimate, int reading) {
+  struct omma_error error;
+  double *gbps = &estimate->reads[reading];
+  if (omma_measure_read(estimate->model.n_threads, gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
+  estimate->best_read = fmax(estimate->best_read, *gbps);
+  estimate->lowest_read = reading ? fmin(estimate->lowest_read, *gbps) : *gbps;
+  return OMMAI_EXIT_DONE;
+}
+
 static int estimate_cost(const struct omma_model *model, const struct values *values, struct estimate *estimate) {
   struct omma_engine_options options = {.kv_cache_bytes = values->common.kv_cache_bytes, .max_sequences = values->max_num_seqs};
   struct omma_error error;
@@ -127,9 +143,13 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   if (omma_estimate_memory(model, &options, largest, &estimate->memory, &error) != OMMA_OK) return ommai_failed_call(&error);
   bool int8 = strcmp(estimate->model.vision_weights, "int8") == 0;
   estimate->efficiency = int8 ? ASSUMED_EFFICIENCY / INT8_TIME : ASSUMED_EFFICIENCY;
-  int code = ommai_weight_choices_make(&values->common, &options, estimate->model.n_threads, largest, &estimate->choices);
-  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) code = read_peak(values, estimate);
-  return code;
+  int code = OMMAI_EXIT_DONE;
+  for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
+    code = read_peak(values, estimate);
+    if (code == OMMAI_EXIT_DONE) code = read_memory(estimate, i);
+  }
+  if (code != OMMAI_EXIT_DONE) return code;
+  return ommai_weight_choices_make(&values->common, &options, estimate->best_read, largest, &estimate->choices);
 }
 
 /* What an image and all of them together have. */
@@ -190,7 +210,9 @@ static int print_json(const struct estimate *estimate) {
   ommai_put_string(&out, "peak_note", ommai_peaks_doubt(&estimate->peaks));
   ommai_put_real(&out, "assumed_efficiency", estimate->efficiency);
   ommai_put_weight_choices(&out, &estimate->choices);
-  ommai_put_real(&out, "read_gbps", estimate->choices.read_gbps);
+  ommai_put_real(&out, "read_gbps", estimate->best_read);
+  ommai_put_reals(&out, "reads", estimate->reads, READINGS);
+  ommai_put_string(&out, "read_note", ommai_readings_doubt(estimate->lowest_read, estimate->best_read));
   ommai_put_integer(&out, "choices_context", estimate->choices.context);
   return ommai_json_end(&out);
 }
@@ -260,6 +282,11 @@ static int print_table(const struct estimate *estimate) {
   print_engines(estimate);
   ommai_print_free_memory(stdout);
   ommai_weight_choices_print(&estimate->choices);
+  doubt = ommai_readings_doubt(estimate->lowest_read, estimate->best_read);
+  if (doubt) {
+    printf("  Measurements ranged from %.1f to %.1f GB/s: %s, so these are\n  rough estimates.\n", estimate->lowest_read,
+           estimate->best_read, doubt);
+  }
   return ommai_finish_output();
 }
 

@@ -71,12 +71,11 @@ static int make(const struct ommai_common *wanted, const struct omma_engine_opti
   return OMMAI_EXIT_DONE;
 }
 
-int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int n_threads,
+int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, double read_gbps,
                               int64_t largest, struct ommai_weight_choices *choices) {
   static const struct kind as_stored = {"as stored", "auto", 0, DENSE_PACKING_SHARE};
   struct kind kinds[OMMAI_WEIGHT_CHOICES];
-  struct omma_error error;
-  if (omma_measure_read(n_threads, &choices->read_gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
+  choices->read_gbps = read_gbps;
   choices->as_stored = false;
   choices->count = 0;
   const size_t n_kinds = list_kinds(kinds);

@@ -26,9 +26,9 @@ struct ommai_weight_choices {
 };
 
 /* Opens the model's configuration once for each choice, whatever --dtype and --quantization state,
- * and measures how fast this machine reads memory with n_threads, those of an engine. `largest` is
- * the patches of the largest image. Returns an exit code; the error has been printed. */
-int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, int n_threads,
+ * for a machine that reads memory at read_gbps. `largest` is the patches of the largest image.
+ * Returns an exit code; the error has been printed. */
+int ommai_weight_choices_make(const struct ommai_common *common, const struct omma_engine_options *options, double read_gbps,
                               int64_t largest, struct ommai_weight_choices *choices);
 
 void ommai_weight_choices_print(const struct ommai_weight_choices *choices);
