@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import struct
 import subprocess
 
@@ -24,6 +25,22 @@ class Omma:
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.count(b"\n") == 1 and done.stdout.endswith(b"\n")
         return json.loads(done.stdout)
+
+    def on_terminal(self, *arguments):
+        """What a run that succeeds writes to stderr where it is a terminal."""
+        leader, follower = pty.openpty()
+        words = [self.path, *map(str, arguments)]
+        shown = b""
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=follower) as process:
+            os.close(follower)
+            try:
+                while piece := os.read(leader, 65536):
+                    shown += piece
+            except OSError:  # nobody writes to it any more
+                pass
+        os.close(leader)
+        assert process.returncode == 0, shown.decode()
+        return shown.decode()
 
     def is_instrumented(self):
         """Whether it was built with a sanitizer that keeps memory of its own."""

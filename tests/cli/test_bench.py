@@ -4,11 +4,8 @@ Run with: pytest tests/cli --omma build/release/omma
 """
 
 import json
-import os
 import pathlib
-import pty
 import re
-import subprocess
 
 import pytest
 
@@ -166,18 +163,13 @@ def test_bench_scale_of_one_work(omma, model, work, names):
 
 
 def test_bench_scale_shows_its_progress(omma, model):
-    leader, follower = pty.openpty()
-    words = [omma.path, "bench", "scale", "--model", model, "--threads", "1", "--image-size", "112x84", "--context", "70",
-             "--repeat", "20", "--warmup", "1", "--tokens", "20"]
-    done = subprocess.run(words, stderr=follower, stdout=subprocess.DEVNULL, check=False)
-    os.close(follower)
-    shown = os.read(leader, 1 << 20).decode().split("\r")
-    os.close(leader)
-    assert done.returncode == 0
+    words = [ "bench", "scale", "--model", model, "--threads", "1", "--image-size", "112x84", "--context", "70",
+             "--repeat", "8", "--warmup", "1", "--tokens", "20"]
+    shown = omma.on_terminal(*words).split("\r")
     lines = [line for line in shown if "bench scale [" in line]
     for line in lines:
         assert re.fullmatch(r"bench scale \[[#.]+\] +\d+ %  [\d.]+ s  [a-z]+(, \d+ rows?)?, "
-                            r"(tasks for \d+ workers?|1 thread here), round \d+ of 2[01]\x1b\[K", line), line
+                            r"(tasks for \d+ workers?|1 thread here), round \d of [89]\x1b\[K", line), line
     assert lines and len({line.split(",")[-1] for line in lines}) > 1
 
 
@@ -209,6 +201,21 @@ def test_bench_decode_of_many_answers(omma, model):
     assert result["batch"] == 3 and 0 <= result["draw_and_schedule_share"] < 1
     assert context["decode_tokens_per_s"] == pytest.approx(3e3 / context["decode_ms_min"])
     assert "prefill_ms_min" not in context
+
+
+def test_bench_decode_shows_its_progress(omma, model):
+    """One line for all runs, which counts them."""
+    words = [ "bench", "decode", "--model", model, "--threads", "1", "--context", "9,65", "--tokens", "100",
+             "--repeat", "300", "--warmup", "1"]
+    shown = omma.on_terminal(*words).split("\r")
+    lines = [line for line in shown if "prompts and tokens [" in line]
+    form = r"prompts and tokens \[[#.]+\] +(\d+) %  [\d.]+ s  run (\d+) of 602, prompt of (9|65)\x1b\[K"
+    found = [re.fullmatch(form, line) for line in lines]
+    assert found and all(found), lines
+    shares, runs = ([int(match.group(i)) for match in found] for i in (1, 2))
+    assert shares == sorted(shares) and runs == sorted(runs) and runs[-1] > runs[0]
+    for share, run in zip(shares, runs):
+        assert (run - 1) / 602 * 100 - 1 < share < run / 602 * 100 + 1
 
 
 def test_bench_decode_refuses(omma, no_weights):

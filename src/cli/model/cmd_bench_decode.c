@@ -56,6 +56,8 @@ struct bench {
   struct omma_engine *engine;
   struct omma_machine machine[2]; /* before and after */
   double reads[2];                /* GB/s, likewise */
+  struct ommai_progress progress; /* of all runs: counts generated tokens */
+  int64_t n_runs, n_done;         /* of the contexts; begun, and tokens of all */
 };
 
 static bool in_bf16(const struct bench *bench) { return strcmp(bench->info.weights, "bf16") == 0; }
@@ -173,9 +175,8 @@ static int create_engine(struct bench *bench) {
 
 /* What the answers of a run do, on the engine's thread. */
 struct follower {
-  struct ommai_progress progress;
-  int64_t n_done, n_total; /* prompts' tokens and generated ones */
-  int64_t n_first;         /* answers that have begun */
+  struct bench *bench;
+  int64_t n_first; /* answers that have begun */
   int64_t n_batch, n_tokens;
   int64_t decode_start,
       /* when the last answer had its first token, and the first answer its last one; 0: not yet */
@@ -184,6 +185,14 @@ struct follower {
   double fastest;     /* seconds of a step; 0: none yet */
   double prefill;     /* seconds of the prompts; one after the other */
 };
+
+static int64_t count_runs(const struct bench *bench) {
+  return (bench->values->runs.warmup + bench->values->runs.repeat) * (int64_t)bench->n_contexts;
+}
+
+static void show_progress(struct bench *bench) {
+  ommai_progress_update(&bench->progress, bench->n_done, count_runs(bench) * bench->values->batch * bench->values->tokens);
+}
 
 /* A token of a timed step; the step ends with that of the last answer. */
 static void note_step(struct follower *follower) {
@@ -203,8 +212,15 @@ static bool on_token(void *context, const struct omma_token_event *event) {
     follower->decode_start = follower->step_start = ommai_clock_ns();
   }
   if (event->last && !follower->decode_end) follower->decode_end = ommai_clock_ns();
-  ommai_progress_update(&follower->progress, ++follower->n_done, follower->n_total);
+  follower->bench->n_done++;
+  show_progress(follower->bench);
   return true;
+}
+
+static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
+  struct follower *follower = context;
+  (void)stage, (void)done, (void)total;
+  show_progress(follower->bench);
 }
 
 static void on_finish(void *context, const struct omma_result *result) {
@@ -213,14 +229,17 @@ static void on_finish(void *context, const struct omma_result *result) {
 }
 
 /* Runs a length; rounds from 0 on are noted. */
-static int run_once(const struct bench *bench, struct context *context, int64_t round) {
+static int run_once(struct bench *bench, struct context *context, int64_t round) {
   int64_t batch = bench->values->batch;
-  struct follower follower = {.n_batch = batch, .n_total = batch * bench->values->tokens};
-  const struct omma_callbacks callbacks = {.context = &follower, .on_token = on_token, .on_finish = on_finish};
+  struct follower follower = {.bench = bench, .n_batch = batch};
+  const struct omma_callbacks callbacks = {
+      .context = &follower, .on_progress = on_progress, .on_token = on_token, .on_finish = on_finish};
   struct omma_error error;
-  ommai_progress_begin(&follower.progress, "prompt and tokens");
+  bench->n_runs++;
+  snprintf(bench->progress.details, sizeof bench->progress.details, "run %lld of %lld, prompt of %lld",
+           (long long)bench->n_runs, (long long)count_runs(bench), (long long)context->n_tokens);
+  show_progress(bench);
   enum omma_status status = ommai_ask_together(bench->engine, context->request, batch, &callbacks, &error);
-  ommai_progress_end(&follower.progress);
   if (status != OMMA_OK) return ommai_failed_call(&error);
   if (round < 0) return OMMAI_EXIT_DONE;
   if (follower.n_tokens == 0) {
@@ -236,7 +255,7 @@ static int run_once(const struct bench *bench, struct context *context, int64_t 
 }
 
 /* One round: every length once. */
-static int run_round(const struct bench *bench, int64_t round) {
+static int run_round(struct bench *bench, int64_t round) {
   int code = OMMAI_EXIT_DONE;
   for (size_t i = 0; i < bench->n_contexts && code == OMMAI_EXIT_DONE; i++) {
     code = run_once(bench, &bench->contexts[i], round);
@@ -253,9 +272,11 @@ static int measure_machine(struct bench *bench, int when) {
  * flatter the model. */
 static int measure(struct bench *bench) {
   int code = measure_machine(bench, 0);
+  ommai_progress_begin_long(&bench->progress, "prompts and tokens");
   for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
   }
+  ommai_progress_end(&bench->progress);
   if (code == OMMAI_EXIT_DONE) code = measure_machine(bench, 1);
   for (size_t i = 0; i < bench->n_contexts; i++) {
     ommai_times_sort(bench->contexts[i].prefill, (size_t)bench->values->runs.repeat);
