@@ -1,5 +1,6 @@
 """omma embed and omma rerank against what the official computation gives (tests/data/vectors)."""
 
+import base64
 import json
 import os
 import pathlib
@@ -219,6 +220,12 @@ def test_rankings_have_the_documents(omma, reranker, images):
         assert result["document"] == {"text": text, "multi_modal": multi_modal}
     columns = dict(line.split("  ", 2)[1:] for line in omma(*words, stdin=source).stdout.decode().splitlines())
     assert columns == {"0": image, "1": "a dog", "2": "a cat", "3": "a bird", "4": f"{image} {image} both", "5": "", "6": f"{image} {image}"}
+    inline = "data:image/png;base64," + base64.b64encode((images / "tile_64x64.png").read_bytes()).decode()
+    line = json.dumps({"image": [inline], "text": "data:" + "x" * 60}).encode()
+    words = ["rerank", reranker, "--query", "a dog", "--input", "-"]
+    [result] = omma.json(*words, "--json", stdin=line)["results"]
+    assert [part.get("text") or part["image_url"]["url"] for part in result["document"]["multi_modal"]] == [inline[:40] + "...", "data:" + "x" * 60]
+    assert omma(*words, stdin=line).stdout.decode().endswith(f"  0  {inline[:40]}... data:{'x' * 60}\n")
     many = [json.dumps(f"document {i % 7}") for i in range(2100)]
     best = omma.json("rerank", reranker, "--query", "a dog", "--input", "-", "--top-n", "9", "--json", stdin="\n".join(many).encode())
     results = best["results"]

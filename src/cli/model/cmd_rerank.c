@@ -117,9 +117,36 @@ static json_t **line_under_way(struct ranking *ranking, int64_t index) {
   return &ranking->lines[index % (int64_t)(sizeof ranking->lines / sizeof *ranking->lines)];
 }
 
+/* An image's source as it is shown: of an image in the line itself the beginning. */
+enum { SHOWN = 40 };
+static const char *shown(const char *source, char beginning[SHOWN + 4]) {
+  if (strncmp(source, "data:", 5) != 0 || strlen(source) <= SHOWN) return source;
+  snprintf(beginning, SHOWN + 4, "%.*s...", SHOWN, source);
+  return beginning;
+}
+
+/* What is kept of a line's images: not they themselves, of which there may be a hundred
+ * thousand. */
+static json_t *shorten(const json_t *member) {
+  char beginning[SHOWN + 4];
+  if (json_is_string(member)) return json_string(shown(json_string_value(member), beginning));
+  if (!json_is_array(member)) return json_deep_copy(member);
+  json_t *list = json_array();
+  for (size_t i = 0; i < json_array_size(member); i++) json_array_append_new(list, shorten(json_array_get(member, i)));
+  return list;
+}
+
 static void note_line(void *context, int64_t index, json_t *line) {
   struct ranking *ranking = context;
-  if (!ranking->values->vectors.output) *line_under_way(ranking, index) = json_incref(line);
+  const char *name;
+  json_t *member, **kept = line_under_way(ranking, index);
+  if (ranking->values->vectors.output) return;
+  *kept = json_is_object(line) ? json_object() : json_incref(line);
+  if (!json_is_object(line)) return;
+  json_object_foreach(line, name, member) {
+    bool is_media = strcmp(name, "image") == 0 || strcmp(name, "video") == 0;
+    json_object_set_new(*kept, name, is_media ? shorten(member) : json_deep_copy(member));
+  }
 }
 
 /* Room for one more of n entries. */
@@ -239,14 +266,9 @@ static int print_json(const struct ranking *ranking) {
   return ommai_json_end(&out);
 }
 
-/* A name or a text; of an image in the command line itself, the beginning. */
 static void print_source(const char *source, bool *first) {
-  enum { SHOWN = 40 };
-  char beginning[SHOWN + 4];
-  bool is_data = strncmp(source, "data:", 5) == 0 && strlen(source) > SHOWN;
-  if (is_data) snprintf(beginning, sizeof beginning, "%.*s...", SHOWN, source);
   if (!*first) putchar(' ');
-  ommai_print_plain(stdout, is_data ? beginning : source, 0);
+  ommai_print_plain(stdout, source, 0);
   *first = false;
 }
 
@@ -259,10 +281,11 @@ static int print_table(const struct ranking *ranking) {
   for (size_t i = 0; i < ranking->n; i++) {
     const struct scored *scored = &ranking->list[i];
     const char *image, *text;
+    char beginning[SHOWN + 4];
     bool first = true;
     find_word(ranking, (size_t)scored->index, &image, &text);
     printf("%.6f  %lld  ", (double)scored->score, (long long)scored->index);
-    if (image || text) print_source(image ? image : text, &first);
+    if (image || text) print_source(image ? shown(image, beginning) : text, &first);
     if (json_is_string(scored->line)) print_sources(scored->line, &first);
     print_sources(json_object_get(scored->line, "image"), &first);
     print_sources(json_object_get(scored->line, "video"), &first);
