@@ -96,14 +96,10 @@ static int parse_contexts(struct bench *bench) {
  * are read. */
 static int check_longest(const struct bench *bench) {
   struct ommai_common common = bench->values->runs.common;
-  struct omma_model *model;
   struct omma_model_info info;
-  common.verbose = false;
   common.max_model_len = 0;
-  int code = ommai_open_model(&common, true, &model);
+  int code = ommai_read_model_info(&common, &info);
   if (code != OMMAI_EXIT_DONE) return code;
-  omma_model_get_info(model, &info);
-  omma_model_close(model);
   int64_t length = bench->longest + bench->values->tokens;
   if (length <= info.max_model_len) return OMMAI_EXIT_DONE;
   return ommai_failed("bench decode: a context of %lld and %lld more tokens are %lld, this checkpoint's limit is %lld",

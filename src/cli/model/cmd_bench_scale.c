@@ -257,14 +257,10 @@ static int measure(struct bench *bench) {
  * read. */
 static int find_longest(struct bench *bench) {
   struct ommai_common common = bench->values->runs.common;
-  struct omma_model *model;
   struct omma_model_info info;
-  common.verbose = false;
   common.max_model_len = 0;
-  int code = ommai_open_model(&common, true, &model);
+  int code = ommai_read_model_info(&common, &info);
   if (code != OMMAI_EXIT_DONE) return code;
-  omma_model_get_info(model, &info);
-  omma_model_close(model);
   const int64_t prompt = is_chosen(bench, CHOSEN_PREFILL) ? bench->values->context + 1 : 0;
   const int64_t further = OMMAI_SCALE_STEP_PROMPT + OMMAI_SCALE_AHEAD;
   const int64_t answer = is_chosen(bench, CHOSEN_DECODE) ? bench->values->tokens + further : 0;

@@ -316,6 +316,17 @@ int ommai_open_model(const struct ommai_common *common, bool config_only, struct
   return ommai_open_model_checked(common, config_only, &none, model);
 }
 
+int ommai_read_model_info(const struct ommai_common *common, struct omma_model_info *info) {
+  struct ommai_common quiet = *common;
+  struct omma_model *model;
+  quiet.verbose = false;
+  int code = ommai_open_model(&quiet, true, &model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  omma_model_get_info(model, info);
+  omma_model_close(model);
+  return OMMAI_EXIT_DONE;
+}
+
 int ommai_open_model_checked(const struct ommai_common *common, bool config_only, struct ommai_check *check,
                              struct omma_model **model) {
   char demo[2 * OMMAI_MAX_PATH];

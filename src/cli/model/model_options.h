@@ -103,6 +103,9 @@ int ommai_common_take_model_of(const char *command, enum ommai_further_words fur
  * error has been printed. */
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model);
 
+/* What is known of it before weights are read; quiet, but for an error. Returns an exit code. */
+int ommai_read_model_info(const struct ommai_common *common, struct omma_model_info *info);
+
 /* The same with a check that runs when all but the weights is read (see
  * omma_model_options.before_weights). Anything but OK ends the opening; what it put into *error is
  * reported then. */

@@ -55,7 +55,7 @@ static int add_item(struct run *run, struct ommai_vector_run *under_way, const s
                     const struct omma_error *reason) {
   const struct omma_request_options options = {.max_model_len = omma_engine_max_model_len(run->engine)};
   struct omma_request *request = NULL;
-  struct omma_error error;
+  struct omma_error error = {.status = OMMA_OK};
   if (reason) return ommai_vector_run_add(under_way, NULL, reason);
   if (item->line && run->job->note_line) run->job->note_line(run->job->context, run->items.n - 1, item->line);
   if (run->job->make(run->job->context, run->model, item, &options, &request, &error) != OMMA_OK) request = NULL;
@@ -124,14 +124,10 @@ static int note_purpose(const struct run *run, const struct ommai_common *common
   const struct ommai_vector_job *job = run->job;
   struct ommai_common found = *common;
   struct omma_model_info info;
-  struct omma_model *model;
   if (run->info.token_vector_width) return OMMAI_EXIT_DONE;
-  found.verbose = false;
   found.task = OMMA_TASK_AUTO;
-  int code = ommai_open_model(&found, true, &model);
+  int code = ommai_read_model_info(&found, &info);
   if (code != OMMAI_EXIT_DONE) return code;
-  omma_model_get_info(model, &info);
-  omma_model_close(model);
   if (info.task != job->task) {
     ommai_note(
         "%s: neither this model's files nor its name say that it was trained for %s, which may be of no use: "
