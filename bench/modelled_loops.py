@@ -400,7 +400,7 @@ def main() -> None:
     if options.arm:
         print_cells("arm", ARM_CPUS, arm_rows(mca, options.arm))
         return
-    print("| amx (modelled; not yet run on AMX hardware) | products | loads | stores | rest | share | in turn |")
+    print("| amx (modelled) | products | loads | stores | rest | share | in turn |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for title, units in amx_rows(mca, options.build):
         print(f"| {title} | " + " | ".join(f"{value:.2f}" for value in units.row()) + " |")

@@ -109,8 +109,7 @@ bool ommai_cpu_has_vnni(void) {
 bool ommai_cpu_has(enum ommai_cpu_level level) { return ommai_cpu_lacks(level) == NULL; }
 
 const char *ommai_cpu_caveat(enum ommai_cpu_level level) {
-  if (level != OMMAI_CPU_AMX) return NULL;
-  return MODELLED ? "C code in place of AMX, for tests" : "not yet run on AMX hardware when this version was made";
+  return level == OMMAI_CPU_AMX && MODELLED ? "C code in place of AMX, for tests" : NULL;
 }
 
 /* The best level but one, at which this does not look. */
@@ -187,7 +186,7 @@ const char *ommai_cpu_note(const char *isa, enum ommai_cpu_level level, char *ou
     return out;
   }
 #if defined(__x86_64__)
-  if ((isa && *isa) || !ommai_amx_in_cpu()) return NULL;
+  if ((isa && *isa) || level == OMMAI_CPU_AMX || !ommai_amx_in_cpu()) return NULL;
   snprintf(out, size, "CPU level %s: %s, though the CPU has it, is left out: this machine lacks %s", names[level],
            names[OMMAI_CPU_AMX], ommai_cpu_lacks(OMMAI_CPU_AMX));
   return out;

@@ -71,7 +71,7 @@ static void layer_close(struct layer_run *run) {
   ommai_linear_context_destroy(run->context);
 }
 
-enum layer_path { PATH_TILE, PATH_PARTS, PATH_FEW, PATH_PREPARED, PATHS };
+enum layer_path { PATH_TILE, PATH_PARTS, PATH_FEW, PATH_PREPARED, PATH_PREPARED_PARTS, PATHS };
 
 /* One way to compute n_rows rows; y [n_rows][n_out]. */
 static void layer_compute(struct layer_run *run, enum layer_path path, const struct ommai_linear_rows *x, int64_t n_rows,
@@ -81,6 +81,9 @@ static void layer_compute(struct layer_run *run, enum layer_path path, const str
   struct omma_error error;
   switch (path) {
     case PATH_TILE: assert_ok(ommai_linear_run(run->op, x->x, y, n_rows, 1, &error), &error); break;
+    case PATH_PREPARED_PARTS:
+      ommai_linear_prepare_rows(run->linear, x, 0, n_rows);
+      /* fall through */
     case PATH_PARTS:
       for (int64_t part = 0; part < ommai_linear_parts_count(run->parts); part++)
         assert_ok(ommai_linear_parts_run(run->parts, part, x, 0, y, n_rows, 1, &error), &error);
@@ -103,7 +106,7 @@ static float *layer_run_rows(struct layer_run *run, enum layer_path path, const 
   struct guarded prepared = guarded_new(rows * ommai_linear_prepared_row_bytes(run->context, spec), run->side != IN_FRONT);
   memcpy(x.data, values, (size_t)(n_rows * spec->n_in) * element);
   struct ommai_linear_rows of = {.x = x.data, .x_stride = spec->n_in};
-  if (path == PATH_PREPARED) of = ommai_linear_rows_place(run->linear, x.data, spec->n_in, n_rows, prepared.data);
+  if (path >= PATH_PREPARED) of = ommai_linear_rows_place(run->linear, x.data, spec->n_in, n_rows, prepared.data);
   layer_compute(run, path, &of, n_rows, (float *)(void *)y.data);
   float *found = malloc(y_bytes);
   memcpy(found, y.data, y_bytes);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "base/checked.h"
 #include "base/half.h"
 #include "linear/linear_parts.h"
 #include "support/linear_fixture.h"
@@ -105,9 +106,15 @@ static void check_paths(const struct ommai_linear_spec *spec, const struct ommai
   size_t row_bytes = ommai_linear_prepared_row_bytes(linear_context, spec);
   void *memory = row_bytes ? aligned_alloc(64, ROWS * row_bytes) : NULL;
   const struct ommai_linear_rows prepared = ommai_linear_rows_place(linear, rows, N_IN, ROWS, memory);
-  ommai_linear_prepare_rows(linear, &prepared, 0, ROWS);
+  for (int64_t row = 0; row < ROWS; row += 3) {
+    ommai_linear_prepare_rows(linear, &prepared, row, ommai_min_i64(3, ROWS - row));
+  }
+  for (int64_t part = 0; part < ommai_linear_parts_count(parts); part++) {
+    assert_int_equal(ommai_linear_parts_run(parts, part, &prepared, 0, other, ROWS, 0, NULL), OMMA_OK);
+  }
+  same(y, other, name, "parts of prepared rows");
   ommai_linear_few_prepared_rows(linear, &prepared, 0, ROWS, other, N_OUT, false, 0, ommai_linear_n_panels(linear));
-  if (row_bytes) same(y, other, name, "prepared rows");
+  if (ommai_linear_prepares_rows(linear)) same(y, other, name, "few prepared rows");
   free(memory);
   ommai_linear_parts_destroy(parts);
   ommai_linear_op_destroy(op);

@@ -42,7 +42,7 @@ static const char *const isa_variables[] = {"OMMA_ISA", NULL};
 static const struct ommai_option machine_table[] = {
     OMMAI_INTEGER("threads", threads, "N", 1, MAX_THREADS, "number of CPU threads", .letter = 't',
                   .otherwise = "the least of this process's CPUs, their cores and its quota", .elsewhere = "-tb --threads-batch --tensor-parallel-size -tp"),
-    OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names, "CPU level to use; an error where the machine lacks it (amx was not yet run on AMX hardware)",
+    OMMAI_CHOICE("isa", isa, "LEVEL", ommai_isa_names, "CPU level to use; an error where the machine lacks it",
                  .otherwise = "the best of this machine", .environment = isa_variables),
     OMMAI_FLAG("verbose", verbose, "print to stderr which types and which CPU level are used, and times", .letter = 'v'),
     OMMAI_CHOICE("log-level", log_level, "LEVEL", ommai_log_levels,

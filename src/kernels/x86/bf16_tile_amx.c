@@ -112,6 +112,18 @@ INLINE void copy_rest(const struct block *block, int64_t k, ommai_bf16 rest[GROU
   }
 }
 
+/* Asks for the outputs of a group of rows, a share for each of the last block's steps: y is larger
+ * than the caches as a rule, and writing it would wait for its lines. */
+INLINE void prefetch_outputs(const struct block *block, int column, int64_t k) {
+  const struct ommai_bf16_tile *tile = block->tile;
+  const int64_t size = tile->y_type == OMMA_BF16 ? sizeof(ommai_bf16) : sizeof(float);
+  const int64_t step = k / STEP_K, steps = ommai_div_up(block->n_k, STEP_K);
+  for (int64_t i = step * block->n_rows / steps; i < (step + 1) * block->n_rows / steps; i++) {
+    char *y = (char *)tile->y + ((block->row + i) * tile->y_stride + column) * size;
+    for (int64_t at = 0; at < GROUP * size; at += LINE) _m_prefetchw(y + at);
+  }
+}
+
 INLINE void half_panel(struct block *block, int column, const bool two) {
   const int64_t x_bytes = block->tile->x_stride * (int64_t)sizeof(ommai_bf16);
   const ommai_bf16 *weights = block->weights + 2 * column;
@@ -122,6 +134,7 @@ INLINE void half_panel(struct block *block, int column, const bool two) {
     for (const char *end = block->coming + block->coming_bytes; block->coming < end; block->coming += LINE) {
       _mm_prefetch(block->coming, _MM_HINT_T1);
     }
+    if (block->ends) prefetch_outputs(block, column, k);
     multiply_step(weights + k * PANEL, block->x + k, x_bytes, two);
   }
   if (k < block->n_k) {
