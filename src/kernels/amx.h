@@ -17,7 +17,7 @@ bool ommai_amx_in_cpu(void);
 
 /* Compares the kernels with those of AVX-512 on small problems: integers must be equal, sums of
  * bf16 within 2 (n + 3) 2^-24 times the sum of the n products' magnitudes, attention within 2^-6 of
- * the largest value. */
+ * the largest value. One call at a time: it has one place for its problems. */
 bool ommai_amx_self_test(void);
 
 /* Whether trial() returns true in a child process: not where it returns false, ends by a signal (an
