@@ -105,6 +105,11 @@ static struct ommai_linear_spec choose_spec(const struct ommai_weight_loader *lo
   return spec;
 }
 
+static void count_rows(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec) {
+  int64_t max_rows = ommai_linear_max_rows_for(loader->linear_context, spec);
+  if (!loader->max_rows || max_rows < loader->max_rows) loader->max_rows = max_rows;
+}
+
 static void count_prepared_row(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec) {
   size_t bytes = ommai_linear_prepared_row_bytes(loader->linear_context, spec);
   if (bytes > loader->prepared_row_bytes) loader->prepared_row_bytes = bytes;
@@ -126,6 +131,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
   loader->kept = loader->kept_by_role[role] = spec;
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_context, &spec);
   loader->role_bytes[role] += ommai_linear_read_bytes(&spec);
+  count_rows(loader, &spec);
   if (is_text_matrix(role)) count_prepared_row(loader, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;
   enum omma_status status = ommai_linear_create(loader->linear_context, &spec, sources, n_sources, loader->team, out, error);

@@ -44,6 +44,9 @@ struct ommai_weight_loader {
   size_t scratch_bytes;
   /* of a row prepared for one of the language model's matrices, the maximum over them */
   size_t prepared_row_bytes;
+  /* rows that each layer so far takes in a run (ommai_linear_max_rows), 0: there was none; and
+   * those of the tower alone, once it was loaded */
+  int64_t max_rows, vision_max_rows;
   omma_progress progress; /* PACK: bytes of file read so far */
   void *progress_context;
   int64_t bytes_read, bytes_total;

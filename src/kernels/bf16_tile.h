@@ -35,31 +35,59 @@
  * still depend neither on the rows next to it nor on their number. */
 #pragma once
 
+#include "base/checked.h"
 #include "kernels/gemv.h"
 
-/* Rows, a panel, and what becomes of their sums. What the pointers lead to needs its element's
- * alignment only; nothing past n_k is read from x, and weights after the panel may be asked for,
- * wherever they end. */
+/* Rows of x as a kernel may want them: 16 rows by 32 inputs lie together, with zeros for what is
+ * missing of the last inputs; 8 such tiles of the same rows follow each other, then the next rows,
+ * then the next inputs:
+ *
+ *   [k_padded / 256, up][n_rows / 16][8, fewer in the last][16][32] */
+enum { OMMAI_BF16_PACKED_ROWS = 16, OMMAI_BF16_PACKED_INPUTS = 32, OMMAI_BF16_PACKED_BLOCK = 256 };
+struct ommai_bf16_packed {
+  ommai_bf16 *memory; /* at a multiple of 64 bytes */
+  int64_t n_rows;     /* that there is room for, a multiple of 16 */
+  int64_t first;      /* of the rows meant */
+};
+
+/* Rows, one or more panels, and what becomes of their sums. What the pointers lead to needs its
+ * element's alignment only; nothing past n_k is read from x, and weights after the panels may be
+ * asked for, wherever they end. */
 struct ommai_bf16_tile {
-  /* [k_padded / 2][64][2], k_padded = n_k up to a multiple of 32; what pads n_k is finite and does
-   * not count */
+  /* [n_panels][k_padded / 2][64][2], k_padded = n_k up to a multiple of 32, panels panel_elements
+   * apart; what pads n_k is finite and does not count */
   const ommai_bf16 *weights;
-  const ommai_bf16 *x; /* [n_rows][x_stride] */
+  int64_t n_panels, panel_elements; /* n_panels: up to the kernel's max_panels */
+  const ommai_bf16 *x; /* [n_rows][x_stride]; read by pack alone where there is one */
   int64_t x_stride, n_rows, n_k;
-  const float *bias; /* [64] */
-  /* [n_rows][y_stride] of y_type, 64 of each row: the sum + bias; y += that, where accumulate is
-   * set */
+  struct ommai_bf16_packed packed; /* of kernels that pack */
+  const float *bias;               /* [n_panels][64] */
+  /* [n_rows][y_stride] of y_type, 64 of each row for each panel, those of the next panel y_panel
+   * elements on: the sum + bias; y += that, where accumulate is set */
   void *y;
-  int64_t y_stride;
+  int64_t y_stride, y_panel;
   enum omma_dtype y_type; /* f32; or bf16, rounded once, without accumulate */
   bool accumulate;
-  float *sums; /* [n_rows][64], for the kernel; y may be there */
+  /* [n_panels][n_rows, of kernels that pack up to a multiple of 16][64], for the kernel; y may be
+   * there, with strides to match */
+  float *sums;
 };
 
 struct ommai_bf16_tile_kernel {
   enum ommai_cpu_level level;
+  int max_panels;
+  /* NULL: run reads x. Else run reads packed rows, from a multiple of 16 on, and pack fills them
+   * from x, any rows at a time. Calls for different rows may run at the same time. */
+  void (*pack)(const struct ommai_bf16_tile *tile);
   void (*run)(const struct ommai_bf16_tile *tile);
 };
+
+/* Bytes of packed rows: n_rows up to a multiple of 16; 0 where the kernel reads x. */
+static inline size_t ommai_bf16_packed_bytes(const struct ommai_bf16_tile_kernel *kernel, int64_t n_rows, int64_t n_k) {
+  if (!kernel->pack) return 0;
+  int64_t rows = ommai_round_up(n_rows, OMMAI_BF16_PACKED_ROWS), inputs = ommai_round_up(n_k, OMMAI_BF16_PACKED_INPUTS);
+  return (size_t)(rows * inputs) * sizeof(ommai_bf16);
+}
 
 /* All there are: X(level). */
 #if defined(__x86_64__)

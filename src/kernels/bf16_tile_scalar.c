@@ -30,7 +30,7 @@ static void run(const struct ommai_bf16_tile *tile) {
   }
 }
 
-const struct ommai_bf16_tile_kernel ommai_bf16_tile_scalar = {OMMAI_CPU_SCALAR, run};
+const struct ommai_bf16_tile_kernel ommai_bf16_tile_scalar = {.level = OMMAI_CPU_SCALAR, .max_panels = 1, .run = run};
 
 #define BF16_TILE_ENTRY(level) &ommai_bf16_tile_##level,
 const struct ommai_bf16_tile_kernel *const ommai_bf16_tile_kernels[] = {OMMAI_BF16_TILE_KERNELS(BF16_TILE_ENTRY) NULL};

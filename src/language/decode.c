@@ -140,7 +140,7 @@ static void prepare_row_task(void *context, int64_t row, int worker) {
   const struct gemv *call = context;
   if (call->norm) norm_row(call->step, row, call->norm, call->step->normed, call->step->decoder->dtype);
   if (call->gates) gate_row(call->step, call->layer, row);
-  ommai_linear_prepare_rows(call->linear, &call->rows, row, 1);
+  if (ommai_linear_gemv_prepares_rows(call->linear)) ommai_linear_prepare_rows(call->linear, &call->rows, row, 1);
 }
 
 static void panels(const struct gemv *call, int64_t first, int64_t count) {
@@ -162,7 +162,7 @@ static void begin_gemv(struct gemv *call, const void *x) {
   call->rows = ommai_linear_rows_place(call->linear, x, n_in, step->n_rows, step->prepared);
   call->y_stride = ommai_linear_n_out(call->linear);
   call->panels_per_task = ommai_linear_task_panels(call->linear);
-  bool prepares = ommai_linear_prepares_rows(call->linear);
+  bool prepares = ommai_linear_gemv_prepares_rows(call->linear);
   if (call->norm || call->gates || prepares) {
     each_row(step, n_in, prepares || call->gates ? PREPARE_ALONE : NORM_ALONE, prepare_row_task, call);
   }
@@ -245,7 +245,7 @@ static bool gate_and_up(const struct step *step, int64_t layer, const float *nor
   const struct ommai_decoder_dense *weights = &step->decoder->layers[layer].dense;
   int64_t intermediate = ommai_decoder_dense_size(&step->decoder->config, layer);
   struct gemv call = {.step = step, .linear = weights->gate_up.linear, .norm = norm, .y = step->projected};
-  if (intermediate % OMMAI_PANEL_COLUMNS || ommai_linear_prepares_rows(weights->down.linear)) {
+  if (intermediate % OMMAI_PANEL_COLUMNS || ommai_linear_gemv_prepares_rows(weights->down.linear)) {
     run_gemv(&call, step->normed);
     return false;
   }

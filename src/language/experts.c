@@ -91,7 +91,7 @@ static struct expert_rows expert_rows(const struct few_call *call, int64_t index
 static void prepare_task(void *context, int64_t task, int worker) {
   (void)worker;
   const struct expert_rows of = expert_rows(context, task);
-  ommai_linear_prepare_rows(of.linear, &of.rows, 0, of.n_rows);
+  if (ommai_linear_gemv_prepares_rows(of.linear)) ommai_linear_prepare_rows(of.linear, &of.rows, 0, of.n_rows);
 }
 
 static void few_task(void *context, int64_t task, int worker) {

@@ -1,9 +1,9 @@
 /* Linear layers: y = act(x W^T + b) or y += x W^T + b, over weights that are packed once.
  *
- * Two paths read the same packed copy: tiles of up to 128 rows (encoders, prefill), and few rows
- * (decoding). In both, the bits of a row depend on the row and the layer alone: not on the number
- * of rows, the row's place, the worker, or what else runs. The two paths give the same bits but
- * where AMX computes tiles in bf16.
+ * Two paths read the same packed copy: tiles of rows (encoders, prefill), and few rows (decoding).
+ * In both, the bits of a row depend on the row and the layer alone: not on the number of rows, the
+ * row's place, the worker, or what else runs. The two paths give the same bits but where AMX
+ * computes tiles in bf16.
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is
  * one chain over k.
@@ -108,7 +108,12 @@ enum omma_status ommai_linear_scratch_for(struct ommai_linear_context *context, 
 /* Bytes of scratch that the context holds by now, all workers together. */
 size_t ommai_linear_context_scratch_bytes(const struct ommai_linear_context *context);
 
-/* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. OMMAI_LINEAR_MAX_ROWS) rows. x is
+/* The most rows of one run, OMMAI_LINEAR_MAX_ROWS or more: with them weights are read least often.
+ * And the same before there is a layer. */
+int64_t ommai_linear_max_rows(const struct ommai_linear *linear);
+int64_t ommai_linear_max_rows_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
+
+/* y = act(x W^T + b) or y += x W^T + b for n_rows (1 .. ommai_linear_max_rows) rows. x is
  * [n_rows][x_stride] of the compute type, y is [n_rows][y_stride] of y_type. x and y must not
  * overlap. Calls for different workers may run at the same time. Allocates nothing. Errors:
  * ARGUMENT (n_rows, worker). */
@@ -131,17 +136,22 @@ void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t
 
 /* ---- prepared rows --------------------------------------------------------------------------- */
 
+/* Prepared rows are run from multiples of this on, except few of them. */
+#define OMMAI_LINEAR_PREPARED_ROWS OMMAI_BF16_PACKED_ROWS
+
 /* Bytes of memory for each prepared row of such a layer, a multiple of 64; 0: none are needed, or
  * it would be refused. */
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
-/* Lays n_rows rows of x out in `memory`: n_rows times that many bytes at a multiple of 64; not
- * looked at where none are needed. */
+/* Lays n_rows rows of x out in `memory`: n_rows, up to a multiple of OMMAI_LINEAR_PREPARED_ROWS
+ * except where they are few, times that many bytes at a multiple of 64; not looked at where none
+ * are needed. */
 struct ommai_linear_rows ommai_linear_rows_place(const struct ommai_linear *linear, const void *x, int64_t x_stride,
                                                  int64_t n_rows, void *memory);
 
-/* Whether rows of this layer have to be prepared at all. */
+/* Whether rows of this layer have to be prepared at all; and where they are few. */
 bool ommai_linear_prepares_rows(const struct ommai_linear *linear);
+bool ommai_linear_gemv_prepares_rows(const struct ommai_linear *linear);
 
 /* Prepares rows first .. first + n_rows - 1, of which x is there by now. Calls for different rows
  * may run at the same time. */

@@ -175,6 +175,7 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
 }
 
 const struct ommai_linear_code ommai_linear_f32 = {
+    .max_rows = OMMAI_LINEAR_MAX_ROWS,
     .check = check,
     .pack = pack,
     .weight = ommai_linear_dense_weight,

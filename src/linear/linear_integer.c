@@ -150,8 +150,13 @@ static void gemv(const struct ommai_linear *linear, const void *x, int64_t strid
   size_t x_bytes = (size_t)stride * ommai_dtype_size(linear->spec.compute);
   for (int64_t row = 0; row < n_rows; row += together) {
     int64_t n = ommai_min_i64(together, n_rows - row);
-    const struct ommai_linear_rows rows = {
-        (const char *)x + (size_t)row * x_bytes, stride, bytes, x_stride(linear), group_sums, zeros, scales};
+    const struct ommai_linear_rows rows = {.x = (const char *)x + (size_t)row * x_bytes,
+                                           .x_stride = stride,
+                                           .bytes = bytes,
+                                           .byte_stride = x_stride(linear),
+                                           .sums = group_sums,
+                                           .zeros = zeros,
+                                           .scales = scales};
     prepare_rows(linear, &rows, n);
     few_prepared_rows(linear, &rows, n, y + row * y_stride, y_stride, accumulate, first_panel, n_panels);
   }
@@ -214,19 +219,20 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   const struct ommai_linear *linear = op->linear;
   const struct places places = place_scratch(linear);
   char *scratch = op->context->scratch[worker].memory;
-  const struct ommai_linear_rows rows = {x,
-                                         op->call.x_stride,
-                                         (int8_t *)scratch,
-                                         x_stride(linear),
-                                         (int32_t *)(void *)(scratch + places.group_sums),
-                                         (int32_t *)(void *)(scratch + places.zeros),
-                                         (float *)(void *)(scratch + places.scales)};
+  const struct ommai_linear_rows rows = {.x = x,
+                                         .x_stride = op->call.x_stride,
+                                         .bytes = (int8_t *)scratch,
+                                         .byte_stride = x_stride(linear),
+                                         .sums = (int32_t *)(void *)(scratch + places.group_sums),
+                                         .zeros = (int32_t *)(void *)(scratch + places.zeros),
+                                         .scales = (float *)(void *)(scratch + places.scales)};
   prepare_rows(linear, &rows, n_rows);
   op_run_prepared(op, &rows, y, n_rows, worker);
   return OMMA_OK;
 }
 
 const struct ommai_linear_code ommai_linear_integer = {
+    .max_rows = OMMAI_LINEAR_MAX_ROWS,
     .check = ommai_integer_check,
     .more_bytes = ommai_integer_more_bytes,
     .pack = ommai_integer_pack,

@@ -55,6 +55,7 @@ struct ommai_linear_op {
 /* What linear.c and linear_op.c, which check and share out, call: the code that packs and
  * multiplies the weights of a format on a CPU. */
 struct ommai_linear_code {
+  int64_t max_rows; /* of a run */
   /* Refuses what this CPU or format has not; NULL: nothing. Errors: UNSUPPORTED, LIMIT. */
   enum omma_status (*check)(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                             struct omma_error *error);
@@ -77,22 +78,22 @@ struct ommai_linear_code {
   size_t (*prepared_row_bytes)(const struct ommai_linear *linear); /* which need not have weights */
   void (*place_rows)(const struct ommai_linear *linear, int64_t n_rows, void *memory, struct ommai_linear_rows *rows);
   void (*prepare_rows)(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows);
+  /* NULL: few rows are taken as they lie. */
   void (*few_prepared_rows)(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows, float *y,
                             int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
-  /* Any n_rows up to OMMAI_LINEAR_MAX_ROWS; y points at the op's first output. */
+  /* Any n_rows up to max_rows; y points at the op's first output. */
   void (*op_run_prepared)(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                           int worker);
 
   /* Ops, of which the call is valid. */
   /* The bytes of a worker's scratch; the layer need not have weights. */
   size_t (*op_scratch)(const struct ommai_linear_op *op);
-  /* Any n_rows up to OMMAI_LINEAR_MAX_ROWS; y points at the op's first output. None of today's
-   * fails. */
+  /* Any n_rows up to max_rows; y points at the op's first output. None of today's fails. */
   enum omma_status (*op_run)(const struct ommai_linear_op *op, const void *x, void *y, int64_t n_rows, int worker,
                              struct omma_error *error);
 };
 
-extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_integer;
+extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_packed, ommai_linear_integer;
 
 /* What serves such layers on this CPU. */
 const struct ommai_linear_code *ommai_linear_code_for(const struct ommai_linear_context *context,

@@ -111,12 +111,19 @@ void ommai_linear_finish_sums(const struct ommai_linear_context *context, const 
   }
 }
 
+int64_t ommai_linear_max_rows(const struct ommai_linear *linear) { return linear->code->max_rows; }
+
+int64_t ommai_linear_max_rows_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  return ommai_linear_code_for(context, spec)->max_rows;
+}
+
 enum omma_status ommai_linear_check_run(const struct ommai_linear_op *op, int64_t n_rows, int worker,
                                         struct omma_error *error) {
   int n_workers = op->context->n_workers / op->context->n_teams;
-  if (n_rows >= 1 && n_rows <= OMMAI_LINEAR_MAX_ROWS && worker >= 0 && worker < n_workers) return OMMA_OK;
-  return ommai_fail(error, OMMA_ERROR_ARGUMENT, "linear layer: %lld rows on worker %d, expected 1 to %d rows and %d workers",
-                    (long long)n_rows, worker, OMMAI_LINEAR_MAX_ROWS, n_workers);
+  int64_t max_rows = op->linear->code->max_rows;
+  if (n_rows >= 1 && n_rows <= max_rows && worker >= 0 && worker < n_workers) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_ARGUMENT, "linear layer: %lld rows on worker %d, expected 1 to %lld rows and %d workers",
+                    (long long)n_rows, worker, (long long)max_rows, n_workers);
 }
 
 /* Each index has a place for each team, so that one of them is free: the others have a run each. */

@@ -77,9 +77,10 @@ int64_t ommai_linear_parts_count(const struct ommai_linear_parts *parts) { retur
 enum omma_status ommai_linear_parts_run(const struct ommai_linear_parts *parts, int64_t index,
                                         const struct ommai_linear_rows *rows, int64_t first, void *y, int64_t n_rows,
                                         int worker, struct omma_error *error) {
-  for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_MAX_ROWS) {
+  int64_t together = ommai_linear_max_rows(parts->ops[index]->linear);
+  for (int64_t row = 0; row < n_rows; row += together) {
     OMMAI_TRY(ommai_linear_run_prepared(parts->ops[index], rows, first + row, (char *)y + (size_t)row * parts->y_bytes,
-                                        ommai_min_i64(OMMAI_LINEAR_MAX_ROWS, n_rows - row), worker, error));
+                                        ommai_min_i64(together, n_rows - row), worker, error));
   }
   return OMMA_OK;
 }

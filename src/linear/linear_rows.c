@@ -15,6 +15,8 @@ size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *contex
 
 bool ommai_linear_prepares_rows(const struct ommai_linear *linear) { return linear->code->prepare_rows != NULL; }
 
+bool ommai_linear_gemv_prepares_rows(const struct ommai_linear *linear) { return linear->code->few_prepared_rows != NULL; }
+
 struct ommai_linear_rows ommai_linear_rows_place(const struct ommai_linear *linear, const void *x, int64_t x_stride,
                                                  int64_t n_rows, void *memory) {
   struct ommai_linear_rows rows = {.x = x, .x_stride = x_stride};
@@ -26,6 +28,7 @@ struct ommai_linear_rows ommai_linear_rows_from(const struct ommai_linear *linea
                                                 int64_t first) {
   struct ommai_linear_rows from = *rows;
   from.x = (const char *)rows->x + (size_t)(first * rows->x_stride) * ommai_dtype_size(linear->spec.compute);
+  from.packed.first += first;
   if (!rows->bytes) return from;
   from.bytes += first * rows->byte_stride;
   from.sums += first * ommai_integer_n_groups(&linear->spec);
@@ -54,7 +57,7 @@ void ommai_linear_few_prepared_rows(const struct ommai_linear *linear, const str
 enum omma_status ommai_linear_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows,
                                            int64_t first, void *y, int64_t n_rows, int worker, struct omma_error *error) {
   const struct ommai_linear_rows from = ommai_linear_rows_from(op->linear, rows, first);
-  if (!op->linear->code->op_run_prepared || !rows->bytes) return ommai_linear_run(op, from.x, y, n_rows, worker, error);
+  if (!rows->bytes && !rows->packed.memory) return ommai_linear_run(op, from.x, y, n_rows, worker, error);
   OMMAI_TRY(ommai_linear_check_run(op, n_rows, worker, error));
   int place = ommai_linear_take_place(op->context, worker);
   op->linear->code->op_run_prepared(op, &from, ommai_element(y, op->first_column, op->call.y_type), n_rows, place);

@@ -6,11 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/bf16_tile.h"
 #include "kernels/integer_panel.h"
 #include "linear/weight_format.h"
 #include "weights/stored_matrix.h"
 
-#define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run */
+#define OMMAI_LINEAR_MAX_ROWS 128       /* rows of one ommai_linear_run of any layer */
 #define OMMAI_LINEAR_MAX_SIZE (1 << 24) /* n_in and n_out */
 #define OMMAI_LINEAR_MAX_WORKERS 4096
 #define OMMAI_LINEAR_MAX_INT8_INPUTS OMMAI_INTEGER_MAX_INPUTS /* of int8 and int4 weights */
@@ -87,8 +88,9 @@ struct ommai_linear_call {
 };
 
 /* Rows of x as a layer's products read them, for callers that share one layer's outputs out: where
- * weights are integers, the 8 bits that each row is brought to once, in the caller's memory; else
- * x itself. They hold for the layer they were laid out for. */
+ * weights are integers, the 8 bits that each row is brought to once; where they are bf16 and the
+ * CPU has AMX, packed rows; both in the caller's memory; else x itself. They hold for the layer
+ * they were laid out for. */
 struct ommai_linear_rows {
   const void *x;    /* [n_rows][x_stride] of the compute type */
   int64_t x_stride; /* elements */
@@ -97,4 +99,6 @@ struct ommai_linear_rows {
   int64_t byte_stride;
   int32_t *sums, *zeros; /* [n_rows][groups], [n_rows] */
   float *scales;         /* [n_rows] */
+  /* bf16 weights; memory NULL: as x lies. */
+  struct ommai_bf16_packed packed;
 };

@@ -29,7 +29,24 @@ int64_t ommai_rows_of_task(int64_t n_rows, int64_t n_parts, int n_workers, int64
   return best;
 }
 
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers) {
+/* A tile takes the time of its rows, and of some more for reading weights. */
+static int64_t rows_of_large_tiles(int64_t n_rows, int n_workers, int64_t max_rows) {
+  enum { STEP = 16, FOR_WEIGHTS = 64 };
+  int64_t best = max_rows, least = INT64_MAX;
+  for (int64_t rows = max_rows; rows >= STEP; rows -= STEP) {
+    int64_t rounds = ommai_div_up(ommai_div_up(n_rows, rows), n_workers), time = rounds * (rows + FOR_WEIGHTS);
+    if (time >= least) continue;
+    best = rows;
+    least = time;
+  }
+  return best;
+}
+
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers, int64_t max_rows) {
+  if (max_rows > OMMAI_MAX_TILE_ROWS) {
+    init(tiles, n_rows, rows_of_large_tiles(n_rows, n_workers, max_rows));
+    return;
+  }
   int64_t largest = n_rows >= 1024 ? OMMAI_MAX_TILE_ROWS : n_rows >= 256 ? 64 : 32;
   init(tiles, n_rows, ommai_rows_of_task(n_rows, 1, n_workers, largest, 16));
 }

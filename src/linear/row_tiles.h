@@ -4,7 +4,7 @@
 #include "base/first_error.h"
 #include "linear/linear.h"
 
-#define OMMAI_MAX_TILE_ROWS OMMAI_LINEAR_MAX_ROWS
+#define OMMAI_MAX_TILE_ROWS OMMAI_LINEAR_MAX_ROWS /* but of layers that take more */
 
 /* Rows first .. first + n_rows - 1. */
 struct ommai_row_tile {
@@ -22,9 +22,11 @@ struct ommai_row_tiles {
  * `largest`: larger tasks read weights less often. A row's bits do not depend on it. */
 int64_t ommai_rows_of_task(int64_t n_rows, int64_t n_parts, int n_workers, int64_t largest, int64_t smallest);
 
-/* Chooses the tile: 128 rows as a rule, smaller for few rows, so that short prompts and small
- * images still give every core a tile, and for teams that would have no work for some. */
-void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers);
+/* Chooses the tile for layers that all take max_rows rows in a run (ommai_linear_max_rows): 128 as
+ * a rule, smaller for few rows, so that short prompts and small images still give every core a
+ * tile, and for teams that would have no work for some. Where layers take more, as many as they
+ * take, or somewhat fewer so that all workers end at about the same time. */
+void ommai_row_tiles_init(struct ommai_row_tiles *tiles, int64_t n_rows, int n_workers, int64_t max_rows);
 
 /* The same in tiles of 16 rows at most: for phases without the layers that are worth larger
  * ones. */

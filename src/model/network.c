@@ -155,6 +155,7 @@ static enum omma_status load(const struct ommai_network *network, struct ommai_w
   const struct ommai_text_family *text = network->family->text;
   if (!network->text_only) OMMAI_TRY(ommai_tower_load(loader, network->family->tower_names, tower, error));
   loader->n_vision_parameters = loader->n_parameters;
+  tower->tile_rows = loader->vision_max_rows = loader->max_rows;
   if (!network->has_decoder) return OMMA_OK;
   OMMAI_TRY(text->load(text, loader, decoder, error));
   return ommai_token_vectors_load(loader, decoder, error);
@@ -178,6 +179,7 @@ static enum omma_status count_weights(struct ommai_network *network, const struc
   OMMAI_TRY(ommai_network_describe(network, checkpoint, visit, context, &loader, error));
   network->n_parameters = loader.n_parameters;
   network->n_vision_parameters = loader.n_vision_parameters;
+  network->tower.tile_rows = loader.vision_max_rows;
   if (config->tied_embeddings && !config->headless && network->has_decoder)
     network->n_parameters -= config->vocab_size * config->hidden_size;
   network->weight_bytes = loader.bytes;

@@ -8,7 +8,7 @@
  * budget. */
 static enum omma_status grow(struct ommai_cpu_runner *cpu, size_t size, struct omma_error *error) {
   if (size <= cpu->bytes.encode) return OMMA_OK;
-  const struct omma_allocator *allocator = &cpu->model->allocator;
+  const struct omma_allocator *allocator = &cpu->network->large_allocator;
   void *larger = ommai_allocate_uninitialised(allocator, size, 1);
   if (!larger) return ommai_fail_memory(error, "vision workspace", size);
   ommai_release(allocator, cpu->vision_workspace, cpu->bytes.encode, 1);

@@ -121,11 +121,11 @@ static size_t table_bytes(const struct ommai_cpu_runner *cpu) { return cpu->byte
 
 static void destroy(struct ommai_runner *runner) {
   struct ommai_cpu_runner *cpu = ommai_cpu_inside(runner);
-  struct omma_allocator allocator = cpu->model->allocator;
+  struct omma_allocator allocator = cpu->model->allocator, large_allocator = cpu->network->large_allocator;
   for (int64_t slot = 0; cpu->table_memory && slot < cpu->limits.max_sequences; slot++) ommai_cpu_slot_end(runner, slot);
-  ommai_release(&allocator, cpu->prefill_workspace, cpu->bytes.prefill, 1);
-  ommai_release(&allocator, cpu->decode_workspace, cpu->bytes.decode, 1);
-  ommai_release(&allocator, cpu->vision_workspace, cpu->bytes.encode, 1);
+  ommai_release(&large_allocator, cpu->prefill_workspace, cpu->bytes.prefill, 1);
+  ommai_release(&large_allocator, cpu->decode_workspace, cpu->bytes.decode, 1);
+  ommai_release(&large_allocator, cpu->vision_workspace, cpu->bytes.encode, 1);
   ommai_release(&allocator, cpu->table_memory, table_bytes(cpu), 1);
   ommai_kv_cache_destroy(cpu->kv);
   ommai_kv_cache_destroy(cpu->draft_kv);
@@ -134,12 +134,12 @@ static void destroy(struct ommai_runner *runner) {
 }
 
 static enum omma_status allocate(struct ommai_cpu_runner *cpu, struct omma_error *error) {
-  const struct omma_allocator *allocator = &cpu->model->allocator;
+  const struct omma_allocator *allocator = &cpu->model->allocator, *large_allocator = &cpu->network->large_allocator;
   const struct ommai_runner_bytes *bytes = &cpu->bytes;
   struct ommai_arena arena;
-  cpu->prefill_workspace = ommai_allocate_uninitialised(allocator, bytes->prefill, 1);
-  cpu->decode_workspace = ommai_allocate_uninitialised(allocator, bytes->decode, 1);
-  cpu->vision_workspace = ommai_allocate_uninitialised(allocator, bytes->encode, 1);
+  cpu->prefill_workspace = ommai_allocate_uninitialised(large_allocator, bytes->prefill, 1);
+  cpu->decode_workspace = ommai_allocate_uninitialised(large_allocator, bytes->decode, 1);
+  cpu->vision_workspace = ommai_allocate_uninitialised(large_allocator, bytes->encode, 1);
   void *tables = ommai_allocate_uninitialised(allocator, table_bytes(cpu), 1);
   if (tables) {
     ommai_arena_init(&arena, tables, table_bytes(cpu));

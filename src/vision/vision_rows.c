@@ -3,8 +3,10 @@
 #include "base/checked.h"
 #include "kernels/dtype.h"
 
-static void place_scratch(struct ommai_vision_scratch *scratch, const struct ommai_vision_config *config, enum omma_dtype dtype,
+static void place_scratch(struct ommai_vision_scratch *scratch, const struct ommai_vision_tower *tower,
                           struct ommai_arena *arena) {
+  const struct ommai_vision_config *config = &tower->config;
+  size_t rows = (size_t)tower->tile_rows, element = ommai_dtype_size(tower->dtype);
   int64_t h = config->hidden_size, joined = h * ommai_vision_joined_patches(config);
   int64_t merged = ommai_max_i64(ommai_vision_merger_width(config), ommai_vision_merger_inner(config));
   int64_t projected = ommai_max_i64(3 * h, config->out_hidden_size);
@@ -13,9 +15,9 @@ static void place_scratch(struct ommai_vision_scratch *scratch, const struct omm
   if (config->merger.projected || config->merger.gated) projected = ommai_max_i64(projected, 2 * merged);
   if (config->gated) projected = ommai_max_i64(projected, ommai_vision_fc1_width(config));
   struct ommai_vision_scratch placed = {
-      .normed = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * ommai_max_i64(joined, merged)), ommai_dtype_size(dtype)),
-      .projected = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * projected), sizeof(float)),
-      .hidden = ommai_arena_take(arena, (size_t)(OMMAI_MAX_TILE_ROWS * hidden), ommai_dtype_size(dtype)),
+      .normed = ommai_arena_take(arena, rows * (size_t)ommai_max_i64(joined, merged), element),
+      .projected = ommai_arena_take(arena, rows * (size_t)projected, sizeof(float)),
+      .hidden = ommai_arena_take(arena, rows * (size_t)hidden, element),
       .cosine = ommai_arena_take(arena, (size_t)config->head_dim / 2, sizeof(float)),
       .sine = ommai_arena_take(arena, (size_t)config->head_dim / 2, sizeof(float)),
   };
@@ -26,7 +28,7 @@ void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_
                              const struct ommai_vision_sizes *sizes, int n_workers, struct ommai_arena *arena) {
   const struct ommai_vision_config *config = &tower->config;
   size_t h = (size_t)config->hidden_size, half = (size_t)config->head_dim / 2;
-  size_t n = (size_t)ommai_round_up(sizes->n_patches, OMMAI_MAX_TILE_ROWS), side = (size_t)sizes->max_side;
+  size_t n = (size_t)ommai_round_up(sizes->n_patches, tower->tile_rows), side = (size_t)sizes->max_side;
   *rows = (struct ommai_vision_rows){
       .tower = tower,
       .residual = ommai_arena_take(arena, n * h, sizeof(float)),
@@ -38,7 +40,7 @@ void ommai_vision_rows_place(struct ommai_vision_rows *rows, const struct ommai_
   };
   ommai_vision_layout_place(&rows->layout, config, sizes, arena);
   for (int worker = 0; worker < n_workers; worker++) {
-    place_scratch(rows->scratch ? &rows->scratch[worker] : NULL, config, tower->dtype, arena);
+    place_scratch(rows->scratch ? &rows->scratch[worker] : NULL, tower, arena);
   }
 }
 
@@ -47,7 +49,7 @@ void ommai_vision_rows_start(struct ommai_vision_rows *rows, const struct ommai_
   const struct ommai_vision_tower *tower = rows->tower;
   rows->patches = patches;
   ommai_vision_layout_fill(&rows->layout, inputs, n_inputs);
-  ommai_row_tiles_init(&rows->tiles, sizes->n_patches, n_workers);
+  ommai_row_tiles_init(&rows->tiles, sizes->n_patches, n_workers, tower->tile_rows);
   ommai_vision_rope_table(tower->config.rope, sizes->max_side, tower->config.head_dim / 4, tower->config.rope_theta,
                           rows->rope_cosine, rows->rope_sine);
 }

@@ -7,11 +7,11 @@
 #include "vision/vision_layout.h"
 #include "vision/vision_profile.h"
 
-/* What one worker needs for its tile; every buffer has OMMAI_MAX_TILE_ROWS rows. */
+/* What one worker needs for its tile; every buffer has the tower's tile_rows rows. */
 struct ommai_vision_scratch {
-  void *normed;         /* dtype [OMMAI_MAX_TILE_ROWS, h]; rows of the mergers as well */
-  float *projected;     /* f32 [OMMAI_MAX_TILE_ROWS, max(3h, out)], gate and up where there are */
-  void *hidden;         /* dtype [OMMAI_MAX_TILE_ROWS, max(patch_dim, intermediate, 4h, merger)] */
+  void *normed;         /* dtype [tile_rows, h]; rows of the mergers as well */
+  float *projected;     /* f32 [tile_rows, max(3h, out)], gate and up where there are */
+  void *hidden;         /* dtype [tile_rows, max(patch_dim, intermediate, 4h, merger)] */
   float *cosine, *sine; /* [head_dim / 2] */
 };
 
@@ -21,9 +21,9 @@ struct ommai_vision_rows {
   const struct ommai_patch_spec *patches; /* how pixels become patches */
   struct ommai_vision_layout layout;
   struct ommai_row_tiles tiles;          /* of all packed patches */
-  float *residual;                       /* [round_up(n, 128), h] */
+  float *residual;                       /* [round_up(n, tile_rows), h] */
   void *qkv;                             /* dtype [n, 3h], after rope */
-  void *attended;                        /* dtype [round_up(n, 128), h] */
+  void *attended;                        /* dtype [round_up(n, tile_rows), h] */
   float *rope_cosine, *rope_sine;        /* [max_side, head_dim / 2] */
   struct ommai_vision_scratch *scratch;  /* [n_workers] */
   struct ommai_vision_profile *profiles; /* [n_workers], or NULL */

@@ -8,10 +8,10 @@
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_K = 190, MAX_ROWS = 40, BENCH_K = 1152, BENCH_ROWS = 128 };
 
-/* A panel, rows of x, bias and y, each between pages that cannot be touched. */
+/* Panels, rows of x, bias and y, each between pages that cannot be touched. */
 struct problem {
   struct ommai_bf16_tile tile;
-  struct guarded weights, x, bias, y, sums;
+  struct guarded weights, x, bias, y, sums, packed;
 };
 
 static void fill_bf16(struct guarded *memory, struct test_random *random) {
@@ -19,29 +19,51 @@ static void fill_bf16(struct guarded *memory, struct test_random *random) {
   for (size_t i = 0; i < memory->size / sizeof *values; i++) values[i] = ommai_bf16_from_f32(test_random_normal(random));
 }
 
-/* What lies between rows of x is NaN, and between rows of y a mark. */
-static struct problem make_problem(struct test_random *random, int64_t n_k, int64_t n_rows, int64_t gap, int form) {
-  struct problem p = {.tile = {.n_k = n_k, .n_rows = n_rows, .x_stride = n_k + gap, .y_stride = PANEL + gap}};
+/* What lies between rows of x is NaN, between rows of y a mark, before packed rows there are
+ * others. */
+static struct problem make_problem(const struct kernel_entry *entry, struct test_random *random, int64_t n_k, int64_t n_rows,
+                                   int64_t gap, int form) {
+  const struct ommai_bf16_tile_kernel *kernel = ommai_bf16_tile_select(entry->level);
+  int64_t n_panels = test_random_range(random, 1, kernel->max_panels), columns = n_panels * PANEL;
+  struct problem p = {.tile = {.n_k = n_k, .n_rows = n_rows, .n_panels = n_panels, .x_stride = n_k + gap}};
+  p.tile.panel_elements = (n_k + 31) / 32 * 32 * PANEL;
+  p.tile.y_stride = columns + gap;
+  p.tile.y_panel = PANEL;
   p.tile.y_type = form == 2 ? OMMA_BF16 : OMMA_F32;
   p.tile.accumulate = form == 1;
-  p.weights = kernel_memory((size_t)((n_k + 31) / 32 * 32 * PANEL) * sizeof(ommai_bf16));
+  p.tile.packed.first = test_random_range(random, 0, 2) * OMMAI_BF16_PACKED_ROWS;
+  p.tile.packed.n_rows = p.tile.packed.first + ommai_round_up(n_rows, OMMAI_BF16_PACKED_ROWS);
+  int64_t sum_rows = kernel->pack ? ommai_round_up(n_rows, OMMAI_BF16_PACKED_ROWS) : n_rows;
+  p.weights = kernel_memory((size_t)(n_panels * p.tile.panel_elements) * sizeof(ommai_bf16));
   p.x = kernel_memory((size_t)((n_rows - 1) * p.tile.x_stride + n_k) * sizeof(ommai_bf16));
-  p.bias = kernel_memory(PANEL * sizeof(float));
-  p.y = kernel_memory((size_t)((n_rows - 1) * p.tile.y_stride + PANEL) * ommai_dtype_size(p.tile.y_type));
-  p.sums = kernel_memory((size_t)(n_rows * PANEL) * sizeof(float));
+  p.bias = kernel_memory((size_t)columns * sizeof(float));
+  p.y = kernel_memory((size_t)((n_rows - 1) * p.tile.y_stride + columns) * ommai_dtype_size(p.tile.y_type));
+  p.sums = kernel_memory((size_t)(sum_rows * columns) * sizeof(float));
+  p.packed = kernel_memory(ommai_bf16_packed_bytes(kernel, p.tile.packed.n_rows, n_k));
   fill_bf16(&p.weights, random);
   fill_bf16(&p.x, random);
   for (int64_t row = 0; row + 1 < n_rows; row++) {
     for (int64_t k = n_k; k < p.tile.x_stride; k++) ((ommai_bf16 *)(void *)p.x.data)[row * p.tile.x_stride + k] = 0x7fc0;
   }
-  for (int c = 0; c < PANEL; c++) ((float *)(void *)p.bias.data)[c] = test_random_normal(random);
+  for (int64_t c = 0; c < columns; c++) ((float *)(void *)p.bias.data)[c] = test_random_normal(random);
   memset(p.y.data, 0x3f, p.y.size); /* 0.747 in both types */
   p.tile.weights = (const void *)p.weights.data;
   p.tile.x = (const void *)p.x.data;
   p.tile.bias = (const void *)p.bias.data;
   p.tile.y = p.y.data;
   p.tile.sums = (void *)p.sums.data;
+  p.tile.packed.memory = (void *)p.packed.data;
   return p;
+}
+
+/* One panel of several. */
+static struct ommai_bf16_tile panel_of(const struct ommai_bf16_tile *tile, int64_t panel) {
+  struct ommai_bf16_tile one = *tile;
+  one.n_panels = 1;
+  one.weights += panel * tile->panel_elements;
+  one.bias += panel * PANEL;
+  one.y = ommai_element(tile->y, panel * tile->y_panel, tile->y_type);
+  return one;
 }
 
 static void free_problem(struct problem *p) {
@@ -50,6 +72,7 @@ static void free_problem(struct problem *p) {
   guarded_free(&p->bias);
   guarded_free(&p->y);
   guarded_free(&p->sums);
+  guarded_free(&p->packed);
 }
 
 static float y_at(const struct ommai_bf16_tile *tile, int64_t at) {
@@ -138,10 +161,13 @@ static void check_bits(const struct kernel_entry *entry, uint64_t seed, const st
   struct ommai_bf16_tile tile = p->tile;
   tile.y = malloc(p->y.size);
   memset(tile.y, 0x3f, p->y.size);
-  if (sum_of_level(entry->level)) {
-    run_sums(&tile, sum_of_level(entry->level));
-  } else {
-    ommai_bf16_tile_scalar.run(&tile);
+  for (int64_t panel = 0; panel < tile.n_panels; panel++) {
+    const struct ommai_bf16_tile one = panel_of(&tile, panel);
+    if (sum_of_level(entry->level)) {
+      run_sums(&one, sum_of_level(entry->level));
+    } else {
+      ommai_bf16_tile_scalar.run(&one);
+    }
   }
   if (memcmp(tile.y, p->tile.y, p->y.size) != 0) {
     kernel_fail(entry, seed, "k %d, %d rows: not the scalar code's bits", (int)tile.n_k, (int)tile.n_rows);
@@ -160,26 +186,48 @@ static void check_gemv(const struct kernel_entry *entry, uint64_t seed, const st
   }
 }
 
-static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
-  struct test_random random = {seed};
-  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 2, 1);
-  int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8), gap = test_random_range(&random, 0, 5);
-  struct problem p = make_problem(&random, n_k, n_rows, gap, (int)(seed % 3));
+/* The largest error of a panel, in parts of the bound. */
+static double check_panel(const struct kernel_entry *entry, uint64_t seed, const struct ommai_bf16_tile *tile) {
   double worst = 0.0;
-  ommai_bf16_tile_select(entry->level)->run(&p.tile);
-  guarded_check(&p.y, "y");
-  guarded_check(&p.sums, "sums");
-  for (int64_t row = 0; row < n_rows; row++) {
+  for (int64_t row = 0; row < tile->n_rows; row++) {
     for (int column = (int)(row % 7); column < PANEL; column += 7) {
-      double error = error_at(&p.tile, row, column);
+      double error = error_at(tile, row, column);
       if (!(error <= 1.0)) {
-        kernel_fail(entry, seed, "k %d, row %d of %d, column %d: %.3g of the bound", (int)n_k, (int)row, (int)n_rows, column,
-                    error);
+        kernel_fail(entry, seed, "k %d, row %d of %d, column %d: %.3g of the bound", (int)tile->n_k, (int)row,
+                    (int)tile->n_rows, column, error);
       }
       worst = fmax(worst, error);
     }
     bool gemv_agree = entry->level != OMMAI_CPU_SCALAR && entry->level != OMMAI_CPU_AMX;
-    if (gemv_agree && seed % 3 == 0) check_gemv(entry, seed, &p.tile, row);
+    if (gemv_agree && seed % 3 == 0) check_gemv(entry, seed, tile, row);
+  }
+  return worst;
+}
+
+/* Rows are packed a few at a time, as their callers do. */
+static void pack_rows(const struct ommai_bf16_tile_kernel *kernel, struct ommai_bf16_tile tile) {
+  int64_t n_rows = tile.n_rows, few = 1 + n_rows / 3;
+  for (int64_t row = 0; kernel->pack && row < n_rows; row += few, tile.x += few * tile.x_stride, tile.packed.first += few) {
+    tile.n_rows = ommai_min_i64(few, n_rows - row);
+    kernel->pack(&tile);
+  }
+}
+
+static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 2, 1);
+  int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8), gap = test_random_range(&random, 0, 5);
+  struct problem p = make_problem(entry, &random, n_k, n_rows, gap, (int)(seed % 3));
+  const struct ommai_bf16_tile_kernel *kernel = ommai_bf16_tile_select(entry->level);
+  double worst = 0.0;
+  pack_rows(kernel, p.tile);
+  kernel->run(&p.tile);
+  guarded_check(&p.y, "y");
+  guarded_check(&p.sums, "sums");
+  guarded_check(&p.packed, "packed");
+  for (int64_t panel = 0; panel < p.tile.n_panels; panel++) {
+    const struct ommai_bf16_tile one = panel_of(&p.tile, panel);
+    worst = fmax(worst, check_panel(entry, seed, &one));
   }
   check_bits(entry, seed, &p);
   free_problem(&p);
@@ -205,12 +253,13 @@ static void release_bench(void *context) {
 static struct kernel_call tile_call(const struct kernel_entry *entry) {
   struct test_random random = {1};
   struct bench *bench = calloc(1, sizeof *bench);
-  bench->problem = make_problem(&random, BENCH_K, BENCH_ROWS, 0, 0);
+  bench->problem = make_problem(entry, &random, BENCH_K, BENCH_ROWS, 0, 0);
   bench->kernel = ommai_bf16_tile_select(entry->level);
+  if (bench->kernel->pack) bench->kernel->pack(&bench->problem.tile);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = bench};
-  call.flops = 2.0 * BENCH_ROWS * BENCH_K * PANEL;
+  call.flops = 2.0 * BENCH_ROWS * BENCH_K * PANEL * (double)bench->problem.tile.n_panels;
   call.half = true;
-  snprintf(call.shape, sizeof call.shape, "%d x %d x %d", BENCH_ROWS, BENCH_K, PANEL);
+  snprintf(call.shape, sizeof call.shape, "%d x %d x %d", BENCH_ROWS, BENCH_K, PANEL * (int)bench->problem.tile.n_panels);
   return call;
 }
 

@@ -77,6 +77,8 @@ static struct ommai_linear *pack(struct decoder_fixture *fixture, const struct o
   struct ommai_linear *linear;
   const struct ommai_linear_spec spec = {.n_in = n_in, .format = ommai_linear_dense_format(compute), .compute = compute};
   assert_ok(ommai_linear_create(fixture->decoder.linear_context, &spec, sources, n, NULL, &linear, &error), &error);
+  size_t prepared = ommai_linear_prepared_row_bytes(fixture->decoder.linear_context, &spec);
+  if (prepared > fixture->decoder.prepared_row_bytes) fixture->decoder.prepared_row_bytes = prepared;
   return linear;
 }
 

@@ -191,6 +191,7 @@ void fixture_tower_make(struct fixture_tower *fixture, int kind, int type, int n
     make_linear(&maker, tower, format, ommai_vision_fc1_width(config), h, ommai_vision_call_fc1(config, dtype), &block->fc1);
     make_linear(&maker, tower, format, h, config->intermediate_size, ommai_vision_call_fc2(config), &block->fc2);
   }
+  tower->tile_rows = ommai_linear_max_rows(tower->blocks[0].qkv.linear);
   if (config->entry_norm) make_norm(&maker, &tower->entry_norm, config, h);
   if (config->final_norm) make_norm(&maker, &tower->final_norm, config, h);
   make_merger(&maker, tower, format, false, &tower->merger);

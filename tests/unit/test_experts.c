@@ -93,7 +93,7 @@ static void check(const struct ommai_decoder *decoder, int64_t n_rows, const str
 
   struct ommai_row_tiles tiles;
   memset(memory.results, 0xff, sizeof memory.results);
-  ommai_row_tiles_init(&tiles, n_rows, 1);
+  ommai_row_tiles_init(&tiles, n_rows, 1, OMMAI_LINEAR_MAX_ROWS);
   int64_t n_tiles = ommai_routing_sort(&routing, n_rows, OMMAI_MAX_TILE_ROWS);
   for (int64_t tile = n_tiles - 1; tile >= 0; tile--) {
     ommai_experts_run_tile(decoder, layer, &routing, tile, memory.rows, memory.results, &scratch, &tiles, 0);

@@ -103,7 +103,8 @@ static float *layer_run_rows(struct layer_run *run, enum layer_path path, const 
   size_t y_bytes = (size_t)(n_rows * spec->n_out) * sizeof(float);
   struct guarded x = guarded_new(rows * (size_t)spec->n_in * element, run->side != IN_FRONT);
   struct guarded y = guarded_new(rows * (size_t)spec->n_out * sizeof(float), run->side != IN_FRONT);
-  struct guarded prepared = guarded_new(rows * ommai_linear_prepared_row_bytes(run->context, spec), run->side != IN_FRONT);
+  size_t places = (size_t)ommai_round_up(n_rows, ommai_linear_gemv_prepares_rows(run->linear) ? 1 : OMMAI_LINEAR_PREPARED_ROWS);
+  struct guarded prepared = guarded_new(places * ommai_linear_prepared_row_bytes(run->context, spec), run->side != IN_FRONT);
   memcpy(x.data, values, (size_t)(n_rows * spec->n_in) * element);
   struct ommai_linear_rows of = {.x = x.data, .x_stride = spec->n_in};
   if (path >= PATH_PREPARED) of = ommai_linear_rows_place(run->linear, x.data, spec->n_in, n_rows, prepared.data);

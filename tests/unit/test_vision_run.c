@@ -22,7 +22,8 @@ static int set_up(void **state) {
   (void)state;
   struct omma_error error;
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    for (int type = 0; type < FIXTURE_TYPES; type++) fixture_tower_make(&towers[kind][type], kind, type, N_WORKERS, &ommai_default_allocator);
+    for (int type = 0; type < FIXTURE_TYPES; type++)
+      fixture_tower_make(&towers[kind][type], kind, type, N_WORKERS, &ommai_default_allocator);
   }
   return ommai_team_create(N_WORKERS, false, &ommai_default_allocator, &team, &error) == OMMA_OK ? 0 : -1;
 }
@@ -71,7 +72,7 @@ static int64_t plain_blocks(const struct ommai_vision_config *config) {
  * after the first round of its kind of tiles. Neither changes a bit, nor does a mixture. */
 static void slices_by_time_do_not_change_a_bit(void **state) {
   (void)state;
-  enum { MANY = 12 };
+  enum { MANY = 48 }; /* more tiles than workers, also where tiles are of 256 rows */
   const int64_t times[] = {0, 20000, INT64_MAX};
   int64_t many[MANY][3];
   for (int i = 0; i < MANY; i++) memcpy(many[i], grids[i % N_INPUTS], sizeof many[i]);

@@ -101,4 +101,4 @@ static void run(const struct ommai_bf16_tile *tile) {
   }
 }
 
-const struct ommai_bf16_tile_kernel ommai_bf16_tile_neon_bf16 = {OMMAI_CPU_NEON_BF16, run};
+const struct ommai_bf16_tile_kernel ommai_bf16_tile_neon_bf16 = {.level = OMMAI_CPU_NEON_BF16, .max_panels = 1, .run = run};

@@ -9,7 +9,7 @@
 
 /* Tiles of every shape that kernels set: 53 rows are two full tiles, a full and a part of one; 39
  * end in a part of one alone. Inputs are more than a block of them and end within a product. */
-enum { PANEL = OMMAI_PANEL_COLUMNS, ROWS = 53, FEWER_ROWS = 39, N_K = 295, K_PADDED = 320 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, ROWS = 53, FEWER_ROWS = 39, N_K = 295, K_PADDED = 320, PACKED_ROWS = 64 };
 enum { MIN_GROUP = OMMAI_INTEGER_GROUP_STEP, MAX_GROUPS = K_PADDED / MIN_GROUP };
 enum { QUERIES = 21, FEWER_QUERIES = 9, KEYS = 99, BLOCKS = 2, HEAD_DIM = 72, SPACE = 1 << 19 };
 
@@ -21,7 +21,8 @@ static float fraction(int64_t i) { return (float)whole(i) / 37.0f; }
 
 struct bf16_problem {
   _Alignas(64) ommai_bf16 weights[K_PADDED * PANEL], x[ROWS * N_K];
-  float bias[PANEL], y[2][ROWS * PANEL];
+  float bias[PANEL], y[2][PACKED_ROWS * PANEL];
+  _Alignas(64) ommai_bf16 packed[PACKED_ROWS * K_PADDED];
 };
 
 static double bound_at(const struct bf16_problem *p, int64_t row, int64_t column) {
@@ -40,16 +41,20 @@ static bool compare_bf16(void *space, int64_t n_rows) {
   for (int64_t i = 0; i < PANEL; i++) p->bias[i] = fraction(7 * i);
   for (int i = 0; i < 2; i++) {
     const struct ommai_bf16_tile tile = {.weights = p->weights,
+                                         .n_panels = 1,
                                          .x = p->x,
                                          .x_stride = N_K,
                                          .n_rows = n_rows,
                                          .n_k = N_K,
+                                         .packed = {p->packed, PACKED_ROWS, 0},
                                          .bias = p->bias,
                                          .y = p->y[i],
                                          .y_stride = PANEL,
                                          .y_type = OMMA_F32,
                                          .sums = p->y[i]};
-    (i ? ommai_bf16_tile_amx : ommai_bf16_tile_avx512_bf16).run(&tile);
+    const struct ommai_bf16_tile_kernel *kernel = i ? &ommai_bf16_tile_amx : &ommai_bf16_tile_avx512_bf16;
+    if (kernel->pack) kernel->pack(&tile);
+    kernel->run(&tile);
   }
   for (int64_t i = 0; i < n_rows * PANEL; i++) {
     if (!(fabs((double)p->y[0][i] - p->y[1][i]) <= bound_at(p, i / PANEL, i % PANEL))) return false;

@@ -129,4 +129,4 @@ static void run(const struct ommai_bf16_tile *tile) {
   }
 }
 
-const struct ommai_bf16_tile_kernel ommai_bf16_tile_avx512_bf16 = {OMMAI_CPU_AVX512_BF16, run};
+const struct ommai_bf16_tile_kernel ommai_bf16_tile_avx512_bf16 = {.level = OMMAI_CPU_AVX512_BF16, .max_panels = 1, .run = run};
