@@ -2,7 +2,7 @@
  * pages of the same numbers, and through tokens when it drafts. */
 #include "model/draft_model.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -66,11 +66,12 @@ enum omma_status ommai_cpu_draft_run(struct ommai_cpu_runner *cpu, int64_t n_row
   return OMMA_OK;
 }
 
-/* Tokens that the draft model has no row for are padding, which nobody draws. */
+/* Tokens that the draft model has no row for are padding, which nobody draws; a row with infinities
+ * would be drawn nothing from. */
 static void widen(float *logits, int64_t n_rows, int64_t from, int64_t to) {
   for (int64_t i = n_rows - 1; i >= 0 && from < to; i--) {
     memmove(logits + i * to, logits + i * from, (size_t)from * sizeof *logits);
-    for (int64_t j = from; j < to; j++) logits[i * to + j] = -INFINITY;
+    for (int64_t j = from; j < to; j++) logits[i * to + j] = -FLT_MAX;
   }
 }
 

@@ -16,7 +16,7 @@ from test_metrics import read
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = REPOSITORY / "tests" / "golden"
 sys.path.insert(0, str(REPOSITORY / "tests" / "cli"))
-from gguf_files import convert, simple_draft_head  # noqa: E402
+from gguf_files import convert, read_tensors, simple_draft_head, write_tensors  # noqa: E402
 
 HEAD = ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}']
 
@@ -78,6 +78,26 @@ def test_drafts_of_a_draft_model_change_nothing(serve, tmp_path, kind, model, dr
     n_drafted, n_right = drafts(drafting)
     assert n_drafted > 10 and (model != draft or n_right == n_drafted)
     assert answers(drafting) == answers(plain)
+
+
+@pytest.mark.real_only
+def test_draft_model_with_fewer_rows_beyond_the_tokens(serve, tmp_path, kind):
+    """Here the model itself without any of them: it is right."""
+    folder = tmp_path / "draft"
+    shutil.copytree(GOLDEN / "qwen3_vl_untied", folder)
+    config = json.loads((folder / "config.json").read_text())
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    n_rows, n_tokens = config["text_config"]["vocab_size"], 1 + max(token["id"] for token in tokenizer["added_tokens"])
+    assert n_tokens < n_rows
+    config["text_config"]["vocab_size"] = n_tokens
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = {name: tensor.astype("float32") for name, tensor in read_tensors(folder).items()}
+    write_tensors(folder / "model.safetensors", {name: tensor[:n_tokens] if len(tensor) == n_rows else tensor for name, tensor in tensors.items()})
+    plain, drafting = serve(GOLDEN / "qwen3_vl_untied"), serve(GOLDEN / "qwen3_vl_untied", *draft_model(folder))
+    for settings in ({}, {"temperature": 0.8, "seed": 4}):
+        assert text(chat(drafting, LONG, max_tokens=60, **settings)) == text(chat(plain, LONG, max_tokens=60, **settings))
+    n_drafted, n_right = drafts(drafting)
+    assert n_drafted > 10 and n_right > 0.8 * n_drafted
 
 
 def changed_config(folder, **changes):
