@@ -5,9 +5,10 @@ with no download.
     bench/make_random_model.py --out build/models qwen3-vl-8b kimi-vl-a3b --tower-only
 
 Each goes to OUT/NAME (OUT/NAME-tower with --tower-only: the whole tower, one small layer of the
-language model). Weights are bf16, normal, scaled so that signals neither die nor explode; the same
-name gives the same file. The tokenizer knows single bytes and the special tokens; --tokenizer takes
-the vocabulary of a real one. Needs NumPy.
+language model; OUT/NAME-layersN with --layers N). Weights are bf16, normal, scaled so that signals
+neither die nor explode; the same name gives the same file, and fewer layers have the weights of the
+whole. The tokenizer knows single bytes and the special tokens; --tokenizer takes the vocabulary of
+a real one. Needs NumPy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import math
 import shutil
 import struct
 import sys
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,7 +28,7 @@ try:
     import numpy as np
 except ModuleNotFoundError:
     sys.exit("make_random_model.py: this Python has no NumPy: pip install numpy")
-from model_shapes import MODELS, Model, config, preprocessor_config, tensor_shapes, tower_only, with_depth
+from model_shapes import MODELS, Model, config, preprocessor_config, tensor_shapes, tower_only, with_depth, with_layers
 
 # noise made once and read in rounds; a prime, so that rows of tensors do not repeat each other
 POOL = 4_194_301
@@ -45,6 +47,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tiktoken.model", 
 TEMPLATES_OF = {
     "qwen3_vl": "qwen3_vl_tied",
     "qwen3_5": "qwen3_5_tied",
+    "qwen3_5_moe": "qwen3_5_moe",
     "qwen2_vl": "qwen2_vl_tied",
     "qwen2_5_vl": "qwen2_5_vl_tied",
     "kimi_vl": "kimi_vl",
@@ -153,7 +156,12 @@ def to_bf16(values: np.ndarray) -> np.ndarray:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def scale_and_shift(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
+def scale_and_shift(name: str, shape: tuple[int, ...], branches: float | None) -> tuple[float, float]:
+    if branches is not None and "language_model." in name:
+        if name.endswith("embed_tokens.weight"):
+            return 1.0, 0.0
+        if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight", "experts.down_proj")):
+            return branches / math.sqrt(shape[-1]), 0.0
     if name.endswith("bias"):
         return 0.02, 0.0
     if len(shape) == 1:
@@ -162,23 +170,25 @@ def scale_and_shift(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
         return 0.3, 0.0
     if name.endswith(("embed_tokens.weight", "lm_head.weight")):
         return 0.05, 0.0
+    if ".experts." in name:  # of all in one tensor
+        return 1 / math.sqrt(shape[-1]), 0.0
     return 1 / math.sqrt(math.prod(shape[1:])), 0.0
 
 
-def write_noise(out: BinaryIO, pool: np.ndarray, first: int, name: str, shape: tuple[int, ...]) -> int:
-    """Writes a tensor from place `first` of the noise on; returns where the next goes on."""
-    scale, shift = scale_and_shift(name, shape)
-    left = math.prod(shape)
+def write_noise(out: BinaryIO, pool: np.ndarray, name: str, shape: tuple[int, ...], branches: float | None) -> None:
+    """Writes a tensor, from the place of the noise that follows from its name on."""
+    scale, shift = scale_and_shift(name, shape, branches)
+    first, left = zlib.crc32(name.encode()) % POOL, math.prod(shape)
     while left:
         count = min(left, POOL - first)
         out.write(to_bf16(pool[first : first + count] * np.float32(scale) + np.float32(shift)).tobytes())
         left -= count
         first = (first + count) % POOL
-    return first
 
 
-def write_weights(path: Path, shapes: dict[str, tuple[int, ...]], seed: int) -> int:
-    """One safetensors file; returns its bytes."""
+def write_weights(path: Path, shapes: dict[str, tuple[int, ...]], seed: int, branches: float | None, n_texts: int) -> int:
+    """One safetensors file; returns its bytes. With `branches` only the first `n_texts` tokens are
+    ever the most likely ones."""
     header, offset = {}, 0
     for name, shape in shapes.items():
         end = offset + 2 * math.prod(shape)
@@ -187,18 +197,19 @@ def write_weights(path: Path, shapes: dict[str, tuple[int, ...]], seed: int) -> 
     text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
     text += b" " * (-len(text) % 8)
     pool = np.random.default_rng(seed).standard_normal(POOL, dtype=np.float32)
-    first = 0
     with path.open("wb") as out:
         out.write(struct.pack("<Q", len(text)) + text)
         for name, shape in shapes.items():
-            first = write_noise(out, pool, first, name, shape)
+            n_rows = min(n_texts, shape[0]) if branches is not None and name == "lm_head.weight" else shape[0]
+            write_noise(out, pool, name, (n_rows, *shape[1:]), branches)
+            out.write(bytes(2 * (shape[0] - n_rows) * math.prod(shape[1:])))
     return offset
 
 
 # ---- models
 
 
-def make(model: Model, folder: Path, tokenizer: Path | None, seed: int) -> None:
+def make(model: Model, folder: Path, tokenizer: Path | None, seed: int, branches: float | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer, eos = {
         "kimi_vl": (write_kimi_tokenizer, "<|im_end|>"),
@@ -215,7 +226,7 @@ def make(model: Model, folder: Path, tokenizer: Path | None, seed: int) -> None:
     write_json(folder / "config.json", config(model, ids))
     write_json(folder / "preprocessor_config.json", preprocessor_config(model))
     write_json(folder / "generation_config.json", {"eos_token_id": ids[eos]})
-    size = write_weights(folder / "model.safetensors", tensor_shapes(model), seed)
+    size = write_weights(folder / "model.safetensors", tensor_shapes(model), seed, branches, min(ids.values()))
     print(f"{folder}: {size / 1e9:.2f} GB")
 
 
@@ -225,6 +236,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/models"))
     parser.add_argument("--tower-only", action="store_true", help="one small layer of the language model")
     parser.add_argument("--depth", type=int, help="blocks of the tower (default: all)")
+    parser.add_argument("--layers", type=int, help="of the language model, and as small a part of its vocabulary (default: all)")
+    parser.add_argument("--branches", type=float, metavar="X",
+                        help="what the layers of the language model add next to embeddings of 1: where it is little, such as 0.1, "
+                             "a model of fewer layers often has the same next token, so that it can draft")
     parser.add_argument("--tokenizer", type=Path, metavar="DIR", help="take the tokenizer of this checkpoint")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -232,10 +247,13 @@ def main() -> int:
         model = MODELS[name]
         if arguments.depth:
             model = with_depth(model, arguments.depth)
+        if arguments.layers:
+            model = with_layers(model, arguments.layers)
         if arguments.tower_only:
             model = tower_only(model)
         suffix = ("-tower" if arguments.tower_only else "") + (f"-depth{arguments.depth}" if arguments.depth else "")
-        make(model, arguments.out / (name + suffix), arguments.tokenizer, arguments.seed)
+        suffix += f"-layers{arguments.layers}" if arguments.layers else ""
+        make(model, arguments.out / (name + suffix), arguments.tokenizer, arguments.seed, arguments.branches)
     return 0
 
 

@@ -56,6 +56,8 @@ MODELS = {
     "qwen3.5-2b": Model("qwen3_5", replace(QWEN3_SMALL, marked=()), Text(24, 2048, 8, 2, 6144, 248320, True, value_heads=16)),
     "qwen3.5-4b": Model("qwen3_5", replace(QWEN3_SMALL, marked=()), Text(32, 2560, 16, 4, 9216, 248320, True, value_heads=32)),
     "qwen3.5-9b": Model("qwen3_5", replace(QWEN3_LARGE, marked=()), Text(32, 4096, 16, 4, 12288, 248320, False, value_heads=32)),
+    "qwen3.5-35b-a3b": Model("qwen3_5_moe", replace(QWEN3_LARGE, marked=()),
+                             Text(40, 2048, 16, 2, 512, 248320, False, experts=256, value_heads=32)),
     "qwen2-vl-2b": Model("qwen2_vl", QWEN2, Text(28, 1536, 12, 2, 8960, 151936, True)),
     "mineru2.5-1.2b": Model("qwen2_vl", QWEN2, Text(24, 896, 14, 2, 4864, 151936, True)),
     "qwen2-vl-7b": Model("qwen2_vl", QWEN2, Text(28, 3584, 28, 4, 18944, 152064, False)),
@@ -73,6 +75,12 @@ def with_depth(model: Model, depth: int) -> Model:
     if model.tower.marked and not marked:
         marked = (depth - 1,)
     return replace(model, tower=replace(model.tower, depth=depth, marked=marked))
+
+
+def with_layers(model: Model, layers: int) -> Model:
+    """The first layers of the language model, and as small a part of its vocabulary."""
+    vocab = model.text.vocab * layers // model.text.layers
+    return replace(model, text=replace(model.text, layers=layers, vocab=max(vocab // 64 * 64, TINY_VOCAB)))
 
 
 def tower_only(model: Model) -> Model:
@@ -161,10 +169,22 @@ def _hybrid_text(prefix: str, text: Text) -> Shapes:
             yield f"{layer}.self_attn.o_proj.weight", (text.hidden, text.heads * head)
             yield from _norm(f"{layer}.self_attn.q_norm", head, bias=False)
             yield from _norm(f"{layer}.self_attn.k_norm", head, bias=False)
-        yield from _gated(f"{layer}.mlp", text.hidden, text.intermediate)
+        if text.experts:
+            yield from _routed(f"{layer}.mlp", text)
+        else:
+            yield from _gated(f"{layer}.mlp", text.hidden, text.intermediate)
     yield from _norm(f"{prefix}.norm", text.hidden, bias=False)
     if not text.tied:
         yield "lm_head.weight", (text.vocab, text.hidden)
+
+
+def _routed(name: str, text: Text) -> Shapes:
+    """Qwen3.5's experts in two tensors, and the shared one, which is as large as each of them."""
+    yield from _linear(f"{name}.gate", text.experts, text.hidden, bias=False)
+    yield f"{name}.experts.gate_up_proj", (text.experts, 2 * text.intermediate, text.hidden)
+    yield f"{name}.experts.down_proj", (text.experts, text.hidden, text.intermediate)
+    yield from _gated(f"{name}.shared_expert", text.hidden, text.intermediate)
+    yield from _linear(f"{name}.shared_expert_gate", 1, text.hidden, bias=False)
 
 
 def _qwen_text(prefix: str, text: Text, head: int = 128, bias: bool = False, norms: bool = False) -> Shapes:
@@ -250,8 +270,13 @@ def _qwen3_5_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
         "rope_parameters": {"mrope_interleaved": True, "mrope_section": [11, 11, 10], "partial_rotary_factor": 0.25,
                             "rope_theta": 10000000, "rope_type": "default"},
     }
-    config["vision_config"]["model_type"] = "qwen3_5"
-    return config | {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5"}
+    config["vision_config"]["model_type"] = model.family
+    if not model.text.experts:
+        return config | {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": model.family}
+    size = text.pop("intermediate_size")
+    text |= {"model_type": "qwen3_5_moe_text", "num_experts": model.text.experts, "num_experts_per_tok": 8,
+             "moe_intermediate_size": size, "shared_expert_intermediate_size": size}
+    return config | {"architectures": ["Qwen3_5MoeForConditionalGeneration"], "model_type": model.family}
 
 
 # ---- Qwen2-VL and Qwen2.5-VL
@@ -489,10 +514,10 @@ def _paddle_config(model: Model, ids: dict[str, int]) -> dict[str, Any]:
     }
 
 
-_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen3_5": _qwen3_shapes, "qwen2_vl": _qwen2_shapes, "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes,
-           "paddleocr_vl": _paddle_shapes}
-_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen3_5": _qwen3_5_config, "qwen2_vl": _qwen2_config, "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config,
-            "paddleocr_vl": _paddle_config}
+_SHAPES = {"qwen3_vl": _qwen3_shapes, "qwen3_5": _qwen3_shapes, "qwen3_5_moe": _qwen3_shapes, "qwen2_vl": _qwen2_shapes,
+           "qwen2_5_vl": _qwen2_5_shapes, "kimi_vl": _kimi_shapes, "paddleocr_vl": _paddle_shapes}
+_CONFIGS = {"qwen3_vl": _qwen3_config, "qwen3_5": _qwen3_5_config, "qwen3_5_moe": _qwen3_5_config, "qwen2_vl": _qwen2_config,
+            "qwen2_5_vl": _qwen2_config, "kimi_vl": _kimi_config, "paddleocr_vl": _paddle_config}
 
 
 def tensor_shapes(model: Model) -> dict[str, tuple[int, ...]]:
@@ -530,7 +555,7 @@ def preprocessor_config(model: Model) -> dict[str, Any]:
             "temporal_patch_size": 1,
         }
     common = {"merge_size": 2, "temporal_patch_size": 2}
-    if model.family in ("qwen3_vl", "qwen3_5"):
+    if model.family in ("qwen3_vl", "qwen3_5", "qwen3_5_moe"):
         return common | {
             "image_processor_type": "Qwen2VLImageProcessorFast",
             "processor_class": "Qwen3VLProcessor",

@@ -60,6 +60,21 @@ def test_missing_numpy_is_one_line(program, request):
     assert done.stderr == f"{program}: this Python has no NumPy: pip install numpy\n"
 
 
+@pytest.mark.parametrize("name", ["qwen3_vl_tied", "qwen3_5_tied", "qwen3_5_untied"])
+def test_decode_peers_writes_what_a_converter_does(name, tmp_path):
+    """But for the draft head, which llama-bench would not use."""
+    gguf = pytest.importorskip("gguf")
+    from gguf_files import convert
+
+    source, made = BENCH.parent / "tests" / "golden" / name, tmp_path / "made.gguf"
+    script = "import pathlib, sys; sys.path.insert(0, sys.argv[1]); from decode_peers import write_gguf; write_gguf(*map(pathlib.Path, sys.argv[2:]))"
+    subprocess.run([sys.executable, "-B", "-c", script, BENCH, source, made], check=True, timeout=60)
+    layers = json.loads((source / "config.json").read_text())["text_config"]["num_hidden_layers"]
+    expected, found = ({tensor.name: (tensor.tensor_type, tensor.shape.tolist(), tensor.data.tobytes()) for tensor in gguf.GGUFReader(path).tensors}
+                       for path in (convert(source, tmp_path, "BF16")[0], made))
+    assert found == {tensor: value for tensor, value in expected.items() if not tensor.startswith(f"blk.{layers}.")}
+
+
 def test_encoder_accuracy_of_noise(request, model, tmp_path):
     pytest.importorskip("numpy")
     figures = tmp_path / "figures.json"
