@@ -178,7 +178,8 @@ def test_bench_scale_of_several_images(omma, model):
              "--warmup", 0, "--tokens", 60]
     one, three = (omma.json(*words, "--images", n, "--json") for n in (1, 3))
     assert one["images"] == 1 and three["images"] == 3
-    assert three["works"][0]["tasks"] > 2 * one["works"][0]["tasks"]
+    # three times the attention; rows of all three may be one tile
+    assert three["works"][0]["tasks"] > 1.5 * one["works"][0]["tasks"]
     assert three["works"][1]["tasks"] == one["works"][1]["tasks"]
 
 

@@ -51,6 +51,8 @@ class Terminal:
                 self.screen += os.read(self.master, 4096).decode(errors="replace").replace("\r\n", "\n")
                 # Where the cursor is sent and what is wiped does not matter here.
                 self.screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.screen)
+                # Progress, which only slow machines show, is overwritten.
+                self.screen = re.sub(r"\r?reading \[[^\r\n]*\r", "", self.screen)
             except OSError as closed:
                 raise AssertionError(f"ended without {pattern!r}: {self.screen!r}") from closed
         before, self.screen = self.screen[: found.end()], self.screen[found.end() :]
