@@ -112,7 +112,9 @@ static void count_rows(struct ommai_weight_loader *loader, const struct ommai_li
 
 static void count_prepared_row(struct ommai_weight_loader *loader, const struct ommai_linear_spec *spec) {
   size_t bytes = ommai_linear_prepared_row_bytes(loader->linear_context, spec);
+  size_t of_few = ommai_linear_gemv_row_bytes(loader->linear_context, spec);
   if (bytes > loader->prepared_row_bytes) loader->prepared_row_bytes = bytes;
+  if (of_few > loader->gemv_row_bytes) loader->gemv_row_bytes = of_few;
 }
 
 enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum ommai_weight_role role, const char *name,

@@ -42,8 +42,9 @@ struct ommai_weight_loader {
   int64_t role_bytes[OMMAI_WEIGHT_ROLES];
   /* DESCRIBE: per worker of the linear context, the maximum over the layers */
   size_t scratch_bytes;
-  /* of a row prepared for one of the language model's matrices, the maximum over them */
-  size_t prepared_row_bytes;
+  /* of a row prepared for one of the language model's matrices, the maximum over them; and of one
+   * of few rows */
+  size_t prepared_row_bytes, gemv_row_bytes;
   /* rows that each layer so far takes in a run (ommai_linear_max_rows), 0: there was none; and
    * those of the tower alone, once it was loaded */
   int64_t max_rows, vision_max_rows;

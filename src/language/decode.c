@@ -54,7 +54,7 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
   step->experts.projected = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
   step->experts.gated = ommai_arena_take(arena, slots * intermediate, element);
   step->experts.out = ommai_arena_take(arena, slots * hidden, sizeof(float));
-  step->experts.prepared = ommai_arena_take(arena, slots, decoder->prepared_row_bytes);
+  step->experts.prepared = ommai_arena_take(arena, slots, decoder->gemv_row_bytes);
   step->expert_results = ommai_arena_take(arena, slots * hidden, sizeof(float));
 }
 
@@ -73,7 +73,7 @@ static void place(const struct ommai_decoder *decoder, int64_t n_rows, struct om
   step->gated = ommai_arena_take(arena, n * dense, element);
   step->cosine = ommai_arena_take(arena, n * pairs, sizeof(float));
   step->sine = ommai_arena_take(arena, n * pairs, sizeof(float));
-  step->prepared = ommai_arena_take(arena, n, decoder->prepared_row_bytes);
+  step->prepared = ommai_arena_take(arena, n, decoder->gemv_row_bytes);
   if (config->projected_state) step->states = ommai_arena_take(arena, n * hidden, sizeof(float));
   if (config->n_draft_layers) step->joined = ommai_arena_take(arena, n * 2 * hidden, element);
   if (config->experts.router.n_experts) place_experts(decoder, n, arena, step);

@@ -216,8 +216,9 @@ struct ommai_decoder {
   float *final_norm;                  /* [hidden] */
   struct ommai_linear *lm_head;
   struct ommai_linear *state_projection; /* f32 [hidden] -> [projected_state]; NULL: none */
-  /* of a row of x prepared for a layer (linear.h), the maximum over the layers */
-  size_t prepared_row_bytes;
+  /* of a row of x prepared for a layer (linear.h), the maximum over the layers; and of one of few
+   * rows, for decoding */
+  size_t prepared_row_bytes, gemv_row_bytes;
 };
 
 /* Allocates the tables that the loading code fills: layers, their experts and heads. Errors:

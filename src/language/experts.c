@@ -66,7 +66,7 @@ struct few_call {
   unsigned char *prepared;
   float *y;
   int64_t x_stride, y_stride, n_panels, task_panels, expert_tasks;
-  size_t x_row_bytes, prepared_row_bytes;
+  size_t x_row_bytes, gemv_row_bytes;
 };
 
 /* The rows of the expert that is the `index`th with any, and their first slot. Experts need not be
@@ -83,7 +83,7 @@ static struct expert_rows expert_rows(const struct few_call *call, int64_t index
   struct expert_rows of = {.linear = call->down ? weights->down.linear : weights->gate_up.linear,
                            .place = place,
                            .n_rows = call->routing->starts[expert + 1] - place};
-  unsigned char *memory = call->prepared ? call->prepared + (size_t)place * call->prepared_row_bytes : NULL;
+  unsigned char *memory = call->prepared ? call->prepared + (size_t)place * call->gemv_row_bytes : NULL;
   of.rows = ommai_linear_rows_place(of.linear, call->x + (size_t)place * call->x_row_bytes, call->x_stride, of.n_rows, memory);
   return of;
 }
@@ -117,10 +117,10 @@ static void run_few(const struct ommai_decoder *decoder, int64_t layer, const st
                           .y_stride = ommai_linear_n_out(shape),
                           .n_panels = ommai_linear_n_panels(shape),
                           .task_panels = ommai_linear_task_panels(shape),
-                          .prepared_row_bytes = decoder->prepared_row_bytes};
+                          .gemv_row_bytes = decoder->gemv_row_bytes};
   call.expert_tasks = ommai_div_up(call.n_panels, call.task_panels);
   call.x_row_bytes = (size_t)call.x_stride * ommai_dtype_size(decoder->dtype);
-  if (decoder->prepared_row_bytes) ommai_team_run(team, n_active, prepare_task, &call);
+  if (decoder->gemv_row_bytes) ommai_team_run(team, n_active, prepare_task, &call);
   ommai_team_run_streams(team, n_active * call.expert_tasks, few_task, &call);
 }
 

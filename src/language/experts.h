@@ -24,7 +24,7 @@ struct ommai_experts_scratch {
   float *projected; /* [tile, 2 * intermediate] */
   void *gated;      /* dtype [tile, intermediate] */
   float *out;       /* [tile, hidden] */
-  void *prepared;   /* decoding: [slots, the decoder's prepared_row_bytes] */
+  void *prepared;   /* decoding: [slots, the decoder's gemv_row_bytes] */
 };
 
 /* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A

@@ -8,7 +8,7 @@
  *       QKV      run_part: normed -> projected [n, width of qkv]
  *       FINISH   finish_tile: finish_row: norms and rope -> q [n, q_width], what is kept -> pages
  *       MIX      the mixer's prefill: q, what is kept -> mixed [n, width of o]
- *       PREPARE  prepare_tile: mixed in 8 bits, where o takes that
+ *       PREPARE  prepare_tile: mixed in 8 bits or packed, where o takes that
  *       O        run_part: residual += o(mixed), or -> projected where it is normed first
  *       LEAVE    leave_tile: add_branch, norm_rows -> normed;  MoE layers: route_rows -> slots
  *       dense layers and shared experts:
@@ -28,8 +28,8 @@
  *       NORM     norm_draft_tile: projected -> normed;  then QKV and FINISH
  *   ommai_prefill_residual:  a row for ommai_decode_logits
  *
- * Rows that a linear layer takes in 8 bits are prepared where they are made, once for all parts of
- * the layer.
+ * Rows that a linear layer takes in 8 bits or packed are prepared where they are made, once for all
+ * parts of the layer.
  *
  * Linear layers are cut along their outputs, and long chunks along their rows as well; what is
  * local to a row goes in small tiles. So weights are read once a chunk, and short prompts occupy

@@ -142,6 +142,8 @@ void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t
 /* Bytes of memory for each prepared row of such a layer, a multiple of 64; 0: none are needed, or
  * it would be refused. */
 size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
+/* The same where they are few: 0 also where few rows are taken as they lie. */
+size_t ommai_linear_gemv_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
 /* Lays n_rows rows of x out in `memory`: n_rows, up to a multiple of OMMAI_LINEAR_PREPARED_ROWS
  * except where they are few, times that many bytes at a multiple of 64; not looked at where none

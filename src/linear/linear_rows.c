@@ -13,6 +13,10 @@ size_t ommai_linear_prepared_row_bytes(const struct ommai_linear_context *contex
   return code->prepared_row_bytes(&linear);
 }
 
+size_t ommai_linear_gemv_row_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+  return ommai_linear_code_for(context, spec)->few_prepared_rows ? ommai_linear_prepared_row_bytes(context, spec) : 0;
+}
+
 bool ommai_linear_prepares_rows(const struct ommai_linear *linear) { return linear->code->prepare_rows != NULL; }
 
 bool ommai_linear_gemv_prepares_rows(const struct ommai_linear *linear) { return linear->code->few_prepared_rows != NULL; }

@@ -187,6 +187,7 @@ static enum omma_status count_weights(struct ommai_network *network, const struc
   network->main_weights = main_weights(&loader);
   network->linear_scratch_bytes = (int64_t)loader.scratch_bytes * network->n_threads * network->n_teams;
   network->decoder.prepared_row_bytes = loader.prepared_row_bytes;
+  network->decoder.gemv_row_bytes = loader.gemv_row_bytes;
   return OMMA_OK;
 }
 

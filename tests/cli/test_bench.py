@@ -175,11 +175,11 @@ def test_bench_scale_shows_its_progress(omma, model):
 
 def test_bench_scale_of_several_images(omma, model):
     words = ["bench", "scale", "--model", model, "--threads", 1, "--image-size", "112x84", "--context", 2, "--repeat", 1,
-             "--warmup", 0, "--tokens", 60]
+             "--warmup", 0, "--tokens", 60, "--dtype", "float32"]
+    # float32: in bf16 a tile of level amx takes the rows of all three
     one, three = (omma.json(*words, "--images", n, "--json") for n in (1, 3))
     assert one["images"] == 1 and three["images"] == 3
-    # three times the attention; rows of all three may be one tile
-    assert three["works"][0]["tasks"] > 1.5 * one["works"][0]["tasks"]
+    assert three["works"][0]["tasks"] > 2 * one["works"][0]["tasks"]
     assert three["works"][1]["tasks"] == one["works"][1]["tasks"]
 
 

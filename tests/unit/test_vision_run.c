@@ -22,8 +22,7 @@ static int set_up(void **state) {
   (void)state;
   struct omma_error error;
   for (int kind = 0; kind < FIXTURE_TOWERS; kind++) {
-    for (int type = 0; type < FIXTURE_TYPES; type++)
-      fixture_tower_make(&towers[kind][type], kind, type, N_WORKERS, &ommai_default_allocator);
+    for (int type = 0; type < FIXTURE_TYPES; type++) fixture_tower_make(&towers[kind][type], kind, type, N_WORKERS, &ommai_default_allocator);
   }
   return ommai_team_create(N_WORKERS, false, &ommai_default_allocator, &team, &error) == OMMA_OK ? 0 : -1;
 }

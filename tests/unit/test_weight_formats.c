@@ -104,6 +104,8 @@ static void check_paths(const struct ommai_linear_spec *spec, const struct ommai
   bool other_order = linear_context->level == OMMAI_CPU_AMX;
   if (!other_order || spec->compute != OMMA_BF16 || ommai_linear_gemv_prepares_rows(linear)) same(y, other, name, "few rows");
   size_t row_bytes = ommai_linear_prepared_row_bytes(linear_context, spec);
+  size_t gemv_bytes = ommai_linear_gemv_row_bytes(linear_context, spec);
+  assert_true(gemv_bytes == (ommai_linear_gemv_prepares_rows(linear) ? row_bytes : 0));
   size_t places = (size_t)ommai_round_up(ROWS, OMMAI_LINEAR_PREPARED_ROWS);
   void *memory = row_bytes ? aligned_alloc(64, places * row_bytes) : NULL;
   const struct ommai_linear_rows prepared = ommai_linear_rows_place(linear, rows, N_IN, ROWS, memory);
