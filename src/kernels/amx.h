@@ -1,6 +1,6 @@
-/* Whether this process may compute with AMX. Its kernels have not yet run on a CPU that has it:
- * they are tested with C code in place of the instructions (tests/amx). So a process tries them
- * before it takes them. x86-64 only. */
+/* Whether this process may compute with AMX. Most machines that its kernels are tested on have C
+ * code in place of such instructions (tests/amx), so a process tries the kernels before it takes
+ * them. x86-64 only. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,8 +16,9 @@ const char *ommai_amx_lacks(void);
 bool ommai_amx_in_cpu(void);
 
 /* Compares the kernels with those of AVX-512 on small problems: integers must be equal, sums of
- * bf16 within 2 (n + 3) 2^-24 times the sum of the n products' magnitudes, attention within 2^-6 of
- * the largest value. One call at a time: it has one place for its problems. */
+ * bf16 within 2 (n + 3) 2^-24 times the sum of the n products' magnitudes, and for few rows equal
+ * to those of many, attention within 2^-6 of the largest value. One call at a time: it has one
+ * place for its problems. */
 bool ommai_amx_self_test(void);
 
 /* Whether trial() returns true in a child process: not where it returns false, ends by a signal (an

@@ -31,8 +31,7 @@
  *     for i = k, k + 2 ... k + 30: even = fma(x[i], w[i], even), odd = fma(x[i + 1], w[i + 1], odd)
  *     sum = sum + (even + odd)
  *
- * Few rows have the chain above there, so that their bits are not those of tiles. A row's bits
- * still depend neither on the rows next to it nor on their number. */
+ * Few rows have the same. */
 #pragma once
 
 #include "base/checked.h"

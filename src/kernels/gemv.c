@@ -103,10 +103,47 @@ static void run_panel(const struct ommai_gemv_kernels *kernels, const struct omm
   ommai_gemv_finish(sums, weights->bias + first, n_rows, n_columns, accumulate, y + first, y_stride);
 }
 
+bool ommai_gemv_side_by_side(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights) {
+  return kernels->panels_bf16 && weights->arithmetic == OMMA_BF16;
+}
+
+/* Some panels side by side, one group of rows. */
+static void run_panels(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights, int64_t first_panel,
+                       int n_panels, const ommai_bf16 *x, int64_t x_stride, int n_rows, float *y, int64_t y_stride,
+                       bool accumulate) {
+  _Alignas(64) float sums[OMMAI_GEMV_PANELS * OMMAI_GEMV_WIDE_GROUP * OMMAI_PANEL_COLUMNS];
+  int panel_sums = n_rows * OMMAI_PANEL_COLUMNS;
+  int64_t elements = ommai_weights_panel_elements(weights->layout, weights->n_in), first = first_panel * OMMAI_PANEL_COLUMNS;
+  for (int i = 0; i < n_panels; i++) ommai_gemv_prefetch_bias(weights->bias + first + i * OMMAI_PANEL_COLUMNS);
+  kernels->panels_bf16((const ommai_bf16 *)weights->weights + first_panel * elements, elements, n_panels, x, x_stride, n_rows,
+                       weights->n_in, sums);
+  for (int i = 0; i < n_panels; i++, first += OMMAI_PANEL_COLUMNS) {
+    int n_columns = (int)ommai_min_i64(OMMAI_PANEL_COLUMNS, weights->n_out - first);
+    ommai_gemv_finish(sums + i * panel_sums, weights->bias + first, n_rows, n_columns, accumulate, y + first, y_stride);
+  }
+}
+
+static void run_side_by_side(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights,
+                             const ommai_bf16 *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate,
+                             int64_t first_panel, int64_t n_panels) {
+  for (int64_t end = first_panel + n_panels, panel = first_panel, n; panel < end; panel += n) {
+    n = ommai_min_i64(OMMAI_GEMV_PANELS, end - panel);
+    for (int64_t row = 0; row < n_rows; row += OMMAI_GEMV_WIDE_GROUP) {
+      int group = (int)ommai_min_i64(OMMAI_GEMV_WIDE_GROUP, n_rows - row);
+      run_panels(kernels, weights, panel, (int)n, x + row * x_stride, x_stride, group, y + row * y_stride, y_stride,
+                 accumulate);
+    }
+  }
+}
+
 void ommai_gemv_run(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights, const void *x,
                     int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                     int64_t n_panels) {
   int64_t x_bytes = x_stride * (weights->x_type == OMMA_BF16 ? 2 : 4);
+  if (ommai_gemv_side_by_side(kernels, weights)) {
+    run_side_by_side(kernels, weights, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+    return;
+  }
   for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
     for (int64_t row = 0; row < n_rows; row += OMMAI_GEMV_GROUP) {
       int group = (int)ommai_min_i64(OMMAI_GEMV_GROUP, n_rows - row);

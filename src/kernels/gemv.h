@@ -14,7 +14,9 @@
 #include "kernels/cpu.h"
 
 #define OMMAI_PANEL_COLUMNS 64
-#define OMMAI_GEMV_GROUP 20 /* rows that one micro-kernel call may get */
+#define OMMAI_GEMV_GROUP 20      /* rows that one micro-kernel call may get */
+#define OMMAI_GEMV_PANELS 4      /* that rows may pass over side by side */
+#define OMMAI_GEMV_WIDE_GROUP 32 /* rows that do */
 
 /* How a weight matrix W [n_out][n_in] lies in memory. n_panels = ceil(n_out / 64); what pads n_in
  * and n_out is zero. */
@@ -56,11 +58,17 @@ struct ommai_gemv_kernels {
   /* The same in f32 arithmetic over bf16 weights, with the bits that panel_f32 has over their
    * values in f32. */
   void (*panel_mixed)(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums);
+  /* In place of panel_bf16, which is NULL then: n_rows <= OMMAI_GEMV_WIDE_GROUP over n_panels <=
+   * OMMAI_GEMV_PANELS panels side by side, each `panel_elements` after the one before; sums
+   * [n_panels][n_rows][64], written; n_k is n_in, and weights are read, and finite, up to its
+   * padding. Where memory brings several panels faster than one after the other. */
+  void (*panels_bf16)(const ommai_bf16 *weights, int64_t panel_elements, int n_panels, const ommai_bf16 *x, int64_t x_stride,
+                      int n_rows, int64_t n_k, float *sums);
 };
 
 /* All there are: X(level). */
 #if defined(__x86_64__)
-#define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X) X(avx512_bf16)
+#define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X) X(avx512_bf16) X(amx)
 #elif defined(__aarch64__)
 #define OMMAI_GEMV_KERNELS(X) X(scalar) OMMAI_VECTOR_LEVELS(X) X(neon_bf16)
 #else
@@ -91,6 +99,9 @@ struct ommai_gemv_weights {
 void ommai_gemv_run(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights, const void *x,
                     int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride, bool accumulate, int64_t first_panel,
                     int64_t n_panels);
+
+/* Whether rows pass over OMMAI_GEMV_PANELS panels of such weights side by side. */
+bool ommai_gemv_side_by_side(const struct ommai_gemv_kernels *kernels, const struct ommai_gemv_weights *weights);
 
 /* Asks for a panel's biases, whose memory no prefetcher predicts, while the panel's weights are
  * read. */

@@ -34,4 +34,5 @@ static void panel_mixed(const ommai_bf16 *weights, const float *x, int64_t x_str
   }
 }
 
-const struct ommai_gemv_kernels ommai_gemv_scalar = {OMMAI_CPU_SCALAR, ommai_gemv_panel_bf16_scalar, panel_f32, panel_mixed};
+const struct ommai_gemv_kernels ommai_gemv_scalar = {
+    .level = OMMAI_CPU_SCALAR, .panel_bf16 = ommai_gemv_panel_bf16_scalar, .panel_f32 = panel_f32, .panel_mixed = panel_mixed};

@@ -51,10 +51,18 @@ struct ommai_integer_rows {
 typedef void (*ommai_integer_kernel)(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
                                      float *sums);
 
+/* One row over OMMAI_GEMV_PANELS panels of a layer side by side: sums [OMMAI_GEMV_PANELS][64],
+ * written, with the bits that the kernel for one panel gives. The panels differ in weights, scales
+ * and minimums alone, and have no weight_sums. */
+typedef void (*ommai_integer_row_kernel)(const struct ommai_integer_panel *panels, const struct ommai_integer_rows *row,
+                                         float *sums);
+
 struct ommai_integer_kernels {
   enum ommai_cpu_level level;
   bool uses_vnni; /* at level avx512 beyond what the level has: see ommai_cpu_has_vnni */
   ommai_integer_kernel s8, u4;
+  /* NULL: memory brings one panel after the other as fast */
+  ommai_integer_row_kernel row_s8, row_u4;
 };
 
 /* All there are: X(level). */
@@ -73,6 +81,10 @@ OMMAI_INTEGER_KERNELS(OMMAI_INTEGER_DECLARE)
 extern const struct ommai_integer_kernels *const ommai_integer_kernels[];
 bool ommai_integer_runs(const struct ommai_integer_kernels *kernels);
 const struct ommai_integer_kernels *ommai_integer_select(enum ommai_cpu_level level);
+
+/* Of the table of level amx. */
+void ommai_integer_row_s8_amx(const struct ommai_integer_panel *panels, const struct ommai_integer_rows *row, float *sums);
+void ommai_integer_row_u4_amx(const struct ommai_integer_panel *panels, const struct ommai_integer_rows *row, float *sums);
 
 /* The end of group g. */
 static inline int64_t ommai_integer_group_end(const struct ommai_integer_panel *panel, int64_t g) {

@@ -54,4 +54,4 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   run(panel, rows, true, sums);
 }
 
-const struct ommai_integer_kernels ommai_integer_scalar = {OMMAI_CPU_SCALAR, false, run_s8, run_u4};
+const struct ommai_integer_kernels ommai_integer_scalar = {.level = OMMAI_CPU_SCALAR, .s8 = run_s8, .u4 = run_u4};

@@ -155,13 +155,18 @@ static void gemv_task(void *context, int64_t task, int worker) {
   panels(call, first, ommai_min_i64(call->panels_per_task, ommai_linear_n_panels(call->linear) - first));
 }
 
+static int64_t task_panels(const struct gemv *call, int n_pieces, int64_t n_panels) {
+  const struct omma_team *team = call->step->team;
+  return ommai_linear_task_panels(call->linear, n_pieces, n_panels, team ? team->n_workers : 1);
+}
+
 /* Makes x, as the layer reads it, of what `call` says of it. */
 static void begin_gemv(struct gemv *call, const void *x) {
   const struct step *step = call->step;
   int64_t n_in = ommai_linear_n_in(call->linear);
   call->rows = ommai_linear_rows_place(call->linear, x, n_in, step->n_rows, step->prepared);
   call->y_stride = ommai_linear_n_out(call->linear);
-  call->panels_per_task = ommai_linear_task_panels(call->linear);
+  call->panels_per_task = task_panels(call, 1, ommai_linear_n_panels(call->linear));
   bool prepares = ommai_linear_gemv_prepares_rows(call->linear);
   if (call->norm || call->gates || prepares) {
     each_row(step, n_in, prepares || call->gates ? PREPARE_ALONE : NORM_ALONE, prepare_row_task, call);
@@ -252,7 +257,7 @@ static bool gate_and_up(const struct step *step, int64_t layer, const float *nor
   begin_gemv(&call, step->normed);
   call.layer = layer;
   call.half = intermediate / OMMAI_PANEL_COLUMNS;
-  call.panels_per_task = ommai_max_i64(call.panels_per_task / 2, 1);
+  call.panels_per_task = task_panels(&call, 2, call.half);
   ommai_team_run_streams(step->team, ommai_div_up(call.half, call.panels_per_task), gate_up_task, &call);
   return true;
 }

@@ -116,8 +116,8 @@ static void run_few(const struct ommai_decoder *decoder, int64_t layer, const st
                           .x_stride = ommai_linear_n_in(shape),
                           .y_stride = ommai_linear_n_out(shape),
                           .n_panels = ommai_linear_n_panels(shape),
-                          .task_panels = ommai_linear_task_panels(shape),
                           .gemv_row_bytes = decoder->gemv_row_bytes};
+  call.task_panels = ommai_linear_task_panels(shape, 1, n_active * call.n_panels, team ? team->n_workers : 1);
   call.expert_tasks = ommai_div_up(call.n_panels, call.task_panels);
   call.x_row_bytes = (size_t)call.x_stride * ommai_dtype_size(decoder->dtype);
   if (decoder->gemv_row_bytes) ommai_team_run(team, n_active, prepare_task, &call);

@@ -152,16 +152,24 @@ int64_t ommai_linear_n_panels(const struct ommai_linear *linear) {
 }
 
 /* A task is that many bytes of weights: handing it out then costs little compared with reading
- * them, and all workers end soon after each other. */
-int64_t ommai_linear_task_panels(const struct ommai_linear *linear) {
-  enum { TASK_BYTES = 256 * 1024 };
+ * them, and all workers end soon after each other. Panels that are passed over side by side are of
+ * one task, unless a worker has too few such tasks. */
+int64_t ommai_linear_task_panels(const struct ommai_linear *linear, int n_pieces, int64_t n_panels, int n_workers) {
+  enum { TASK_BYTES = 256 * 1024, TASKS = 2 /* of a worker */ };
   int64_t panel_bytes = ommai_max_i64((int64_t)ommai_linear_bytes(linear) / ommai_linear_n_panels(linear), 1);
-  return ommai_div_up(TASK_BYTES, panel_bytes);
+  bool side_by_side = linear->code->side_by_side && linear->code->side_by_side(linear) &&
+                      n_panels >= (int64_t)n_workers * TASKS * OMMAI_GEMV_PANELS;
+  int64_t panels = ommai_max_i64(ommai_div_up(TASK_BYTES, panel_bytes) / n_pieces, 1);
+  return side_by_side ? ommai_round_up(panels, OMMAI_GEMV_PANELS) : panels;
 }
 
 void ommai_linear_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                        int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels) {
   linear->code->gemv(linear, x, x_stride, n_rows, y, y_stride, accumulate, first_panel, n_panels);
+}
+
+bool ommai_linear_dense_side_by_side(const struct ommai_linear *linear) {
+  return ommai_gemv_side_by_side(linear->context->gemv, &linear->packed);
 }
 
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,

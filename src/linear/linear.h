@@ -2,8 +2,7 @@
  *
  * Two paths read the same packed copy: tiles of rows (encoders, prefill), and few rows (decoding).
  * In both, the bits of a row depend on the row and the layer alone: not on the number of rows, the
- * row's place, the worker, or what else runs. The two paths give the same bits but where AMX
- * computes tiles in bf16.
+ * row's place, the worker, or what else runs. The two paths give the same bits.
  *
  * How a computation in f32 rounds: x is f32, W is f32 or bf16, which is exact in f32; each sum is
  * one chain over k.
@@ -125,8 +124,10 @@ enum omma_status ommai_linear_run(const struct ommai_linear_op *op, const void *
 /* Panels of 64 outputs: what few-row calls are cut into for a team. */
 int64_t ommai_linear_n_panels(const struct ommai_linear *linear);
 
-/* How many of the layer's panels a team's task of few rows takes, going by their bytes. */
-int64_t ommai_linear_task_panels(const struct ommai_linear *linear);
+/* How many panels of each piece of the layer a team's task of few rows takes. n_pieces: of equal
+ * size, which go together (gate and up); n_panels: of a piece, or of that piece of several layers
+ * of the same sizes. */
+int64_t ommai_linear_task_panels(const struct ommai_linear *linear, int n_pieces, int64_t n_panels, int n_workers);
 
 /* The outputs of panels first_panel .. first_panel + n_panels - 1: y[r][n] = sum_k x[r][k] W[n][k]
  * + bias[n], or += that. x is [n_rows][x_stride] of the compute type, y f32 [n_rows][y_stride]; no

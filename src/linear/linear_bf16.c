@@ -6,8 +6,7 @@
  *     with an activation, or where a panel has fewer outputs: sums [n_rows][64] in between, then
  *     row operations
  *
- * A panel's bits do not depend on the number of rows, and but at level amx are those of the few-row
- * kernels. */
+ * A panel's bits do not depend on the number of rows, and are those of the few-row kernels. */
 #include "base/checked.h"
 #include "kernels/dtype.h"
 #include "linear/linear_objects.h"
@@ -120,13 +119,13 @@ static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai
 /* ---- few rows -------------------------------------------------------------------------------- */
 
 /* More rows than the few-row kernels take at a time: a panel's weights are read once for all by the
- * tiles, with the same bits but at level amx. */
+ * tiles, with the same bits, but where those kernels take panels side by side. */
 static void gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride,
                  bool accumulate, int64_t first_panel, int64_t n_panels) {
   float sums[OMMAI_LINEAR_MAX_ROWS * PANEL];
   int64_t whole = linear->spec.n_out / PANEL, end = first_panel + n_panels, panel = first_panel;
   int64_t panel_elements = ommai_weights_panel_elements(linear->packed.layout, linear->spec.n_in);
-  bool tiles = n_rows > OMMAI_GEMV_GROUP && linear->context->level != OMMAI_CPU_AMX;
+  bool tiles = n_rows > OMMAI_GEMV_GROUP && !ommai_linear_dense_side_by_side(linear);
   for (; tiles && panel < ommai_min_i64(whole, end); panel++) {
     struct ommai_bf16_tile tile = {.x_stride = x_stride,
                                    .n_k = linear->spec.n_in,
@@ -152,6 +151,7 @@ const struct ommai_linear_code ommai_linear_bf16 = {
     .pack = pack,
     .weight = ommai_linear_dense_weight,
     .gemv = gemv,
+    .side_by_side = ommai_linear_dense_side_by_side,
     .op_scratch = op_scratch,
     .op_run = op_run,
 };
@@ -163,6 +163,7 @@ const struct ommai_linear_code ommai_linear_bf16_packed = {
     .pack = pack,
     .weight = ommai_linear_dense_weight,
     .gemv = gemv,
+    .side_by_side = ommai_linear_dense_side_by_side,
     .prepared_row_bytes = prepared_row_bytes,
     .place_rows = place_rows,
     .prepare_rows = prepare_rows,

@@ -8,6 +8,8 @@ enum { PANEL = OMMAI_PANEL_COLUMNS };
 
 static ommai_integer_kernel kernel(const struct ommai_integer_kernels *kernels) { return kernels->u4; }
 
+static ommai_integer_row_kernel row_kernel(const struct ommai_integer_kernels *kernels) { return kernels->row_u4; }
+
 static void fit(const struct ommai_row_ops *ops, const float *values, int64_t n, int8_t *q, float *scale) {
   ops->fit_int4(values, n, q, scale);
 }
@@ -30,7 +32,8 @@ static int load(const uint8_t *panel, int64_t k, int64_t column) {
   return panel[k / 8 * 4 * PANEL + 4 * column + k % 4] >> (k % 8 < 4 ? 0 : 4) & 15;
 }
 
-static const struct ommai_integer_traits traits = {.zero = 8, .kernel = kernel, .fit = fit, .store = store, .load = load};
+static const struct ommai_integer_traits traits = {
+    .zero = 8, .kernel = kernel, .row_kernel = row_kernel, .fit = fit, .store = store, .load = load};
 
 const struct ommai_linear_format ommai_linear_format_int4 = {
     .name = "int4",

@@ -118,12 +118,41 @@ static void prefetch_rows(const struct ommai_linear *linear, const struct ommai_
   for (int64_t at = 0; at < n_rows * sums; at += 64) __builtin_prefetch((const char *)rows->sums + at);
 }
 
+static ommai_integer_row_kernel row_kernel(const struct ommai_linear *linear) {
+  const struct ommai_integer_kernels *kernels = linear->context->integer;
+  bool has_zeros = linear->spec.inputs == OMMAI_INPUTS_RANGE;
+  return has_zeros ? NULL : ommai_integer_traits(&linear->spec)->row_kernel(kernels);
+}
+
+static bool side_by_side(const struct ommai_linear *linear) { return row_kernel(linear) != NULL; }
+
+/* One row, prepared, OMMAI_GEMV_PANELS panels. */
+static void panels_of_row(const struct ommai_linear *linear, const struct ommai_linear_rows *row,
+                          const struct ommai_linear_call *call, float *y, int64_t first_panel) {
+  _Alignas(64) float sums[OMMAI_GEMV_PANELS * PANEL];
+  struct ommai_integer_panel panels[OMMAI_GEMV_PANELS];
+  const struct ommai_integer_rows x = {row->bytes, row->byte_stride, row->sums, row->zeros, 1};
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
+    panels[i] = panel_at(linear, first_panel + i);
+    ommai_gemv_prefetch_bias(linear->bias + (first_panel + i) * PANEL);
+  }
+  row_kernel(linear)(panels, &x, sums);
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
+    int64_t first = (first_panel + i) * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
+    finish(linear, call, row->scales, linear->bias + first, 1, n, sums + i * PANEL, y + first);
+  }
+}
+
 /* At most GEMV rows, prepared. */
 static void some_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows,
                       const struct ommai_linear_call *call, float *y, int64_t first_panel, int64_t n_panels) {
   _Alignas(64) float sums[GEMV * PANEL];
+  int64_t panel = first_panel, end = first_panel + n_panels;
   prefetch_rows(linear, rows, n_rows);
-  for (int64_t panel = first_panel; panel < first_panel + n_panels; panel++) {
+  if (n_rows == 1 && side_by_side(linear)) {
+    for (; panel + OMMAI_GEMV_PANELS <= end; panel += OMMAI_GEMV_PANELS) panels_of_row(linear, rows, call, y, panel);
+  }
+  for (; panel < end; panel++) {
     int64_t first = panel * PANEL, n = ommai_min_i64(PANEL, linear->spec.n_out - first);
     ommai_gemv_prefetch_bias(linear->bias + first);
     multiply(linear, panel, rows, n_rows, sums);
@@ -189,7 +218,7 @@ struct places {
 };
 
 static struct places place_scratch(const struct ommai_linear *linear) {
-  size_t rows = OMMAI_LINEAR_MAX_ROWS, n_groups = (size_t)ommai_integer_n_groups(&linear->spec);
+  size_t rows = (size_t)linear->code->max_rows, n_groups = (size_t)ommai_integer_n_groups(&linear->spec);
   struct places places = {.group_sums = ommai_linear_align(rows * (size_t)x_stride(linear))};
   places.zeros = places.group_sums + ommai_linear_align(rows * n_groups * sizeof(int32_t));
   places.scales = places.zeros + ommai_linear_align(rows * sizeof(int32_t));
@@ -231,26 +260,21 @@ static enum omma_status op_run(const struct ommai_linear_op *op, const void *x, 
   return OMMA_OK;
 }
 
-const struct ommai_linear_code ommai_linear_integer = {
-    .max_rows = OMMAI_LINEAR_MAX_ROWS,
-    .check = ommai_integer_check,
-    .more_bytes = ommai_integer_more_bytes,
-    .pack = ommai_integer_pack,
-    .release = ommai_integer_release,
-    .weight = weight,
-    .gemv = gemv,
-    .prepared_row_bytes = prepared_row_bytes,
-    .place_rows = place_rows,
-    .prepare_rows = prepare_rows,
-    .few_prepared_rows = few_prepared_rows,
-    .op_run_prepared = op_run_prepared,
-    .op_scratch = op_scratch,
-    .op_run = op_run,
-};
+#define INTEGER_CODE(rows)                                                                                                  \
+  {                                                                                                                         \
+    .max_rows = (rows), .check = ommai_integer_check, .more_bytes = ommai_integer_more_bytes, .pack = ommai_integer_pack,   \
+    .release = ommai_integer_release, .weight = weight, .gemv = gemv, .side_by_side = side_by_side,                         \
+    .prepared_row_bytes = prepared_row_bytes, .place_rows = place_rows, .prepare_rows = prepare_rows,                       \
+    .few_prepared_rows = few_prepared_rows, .op_run_prepared = op_run_prepared, .op_scratch = op_scratch, .op_run = op_run, \
+  }
+
+const struct ommai_linear_code ommai_linear_integer = INTEGER_CODE(OMMAI_LINEAR_MAX_ROWS);
+
+/* As in bf16: tiles of AMX multiply faster than memory brings weights for fewer rows. */
+const struct ommai_linear_code ommai_linear_integer_wide = INTEGER_CODE(2 * OMMAI_LINEAR_MAX_ROWS);
 
 const struct ommai_linear_code *ommai_integer_code(const struct ommai_linear_context *context,
                                                    const struct ommai_linear_spec *spec) {
-  (void)context;
   (void)spec;
-  return &ommai_linear_integer;
+  return context->level == OMMAI_CPU_AMX ? &ommai_linear_integer_wide : &ommai_linear_integer;
 }

@@ -73,6 +73,9 @@ struct ommai_linear_code {
   void (*gemv)(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y, int64_t y_stride,
                bool accumulate, int64_t first_panel, int64_t n_panels);
 
+  /* Whether few rows, or one, pass over OMMAI_GEMV_PANELS panels side by side; NULL: no. */
+  bool (*side_by_side)(const struct ommai_linear *linear);
+
   /* Prepared rows (linear.h), whose part in `rows` begins with the first row meant; NULL: x
    * serves. */
   size_t (*prepared_row_bytes)(const struct ommai_linear *linear); /* which need not have weights */
@@ -93,7 +96,8 @@ struct ommai_linear_code {
                              struct omma_error *error);
 };
 
-extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_packed, ommai_linear_integer;
+extern const struct ommai_linear_code ommai_linear_f32, ommai_linear_bf16, ommai_linear_bf16_packed, ommai_linear_integer,
+    ommai_linear_integer_wide;
 
 /* What serves such layers on this CPU. */
 const struct ommai_linear_code *ommai_linear_code_for(const struct ommai_linear_context *context,
@@ -114,6 +118,7 @@ void ommai_linear_finish_sums(const struct ommai_linear_context *context, const 
 
 /* Members of struct ommai_linear_code for dense weights. */
 float ommai_linear_dense_weight(const struct ommai_linear *linear, int64_t output, int64_t input);
+bool ommai_linear_dense_side_by_side(const struct ommai_linear *linear);
 void ommai_linear_dense_gemv(const struct ommai_linear *linear, const void *x, int64_t x_stride, int64_t n_rows, float *y,
                              int64_t y_stride, bool accumulate, int64_t first_panel, int64_t n_panels);
 
@@ -177,6 +182,7 @@ struct ommai_integer_traits {
    * in groups of inputs only. */
   int max;
   ommai_integer_kernel (*kernel)(const struct ommai_integer_kernels *kernels);
+  ommai_integer_row_kernel (*row_kernel)(const struct ommai_integer_kernels *kernels);
   /* n values that share a scale, at most OMMAI_LINEAR_MAX_GROUP, to integers. */
   void (*fit)(const struct ommai_row_ops *ops, const float *values, int64_t n, int8_t *q, float *scale);
   /* Overwrites n integers of a column of a panel from input k on, a multiple of 8, and with zero

@@ -138,6 +138,109 @@ static struct kernel_call gemv_call(const struct kernel_entry *entry) {
   return call;
 }
 
+/* ---- panels side by side -------------------------------------------------------------------- */
+
+enum { MAX_WIDE_ROWS = OMMAI_GEMV_WIDE_GROUP };
+
+/* As many panels, apart from each other by some elements more than they have. */
+struct side_by_side {
+  const struct ommai_gemv_kernels *kernels;
+  struct product product; /* of which a panel has weights of its own */
+  int64_t panel_elements;
+  int n_panels;
+  struct guarded weights, sums;
+};
+
+static int64_t padded(int64_t n_k) { return (n_k + 31) / 32 * 32; }
+
+static struct side_by_side make_side_by_side(struct test_random *random, const struct ommai_gemv_kernels *kernels, int64_t n_k,
+                                             int n_rows, int n_panels) {
+  struct side_by_side p = {.kernels = kernels, .n_panels = n_panels};
+  p.product = make_product(random, PANEL_BF16, n_k, n_rows, test_random_range(random, 0, 5));
+  p.panel_elements = padded(n_k) * COLUMNS + 2 * test_random_range(random, 0, 40);
+  int64_t n = (n_panels - 1) * p.panel_elements + padded(n_k) * COLUMNS;
+  p.weights = kernel_memory((size_t)n * sizeof(ommai_bf16));
+  p.sums = kernel_memory((size_t)(n_panels * n_rows * COLUMNS) * sizeof(float));
+  for (int64_t i = 0; i < n; i++) store(&p.weights, i, true, test_random_normal(random));
+  return p;
+}
+
+static void free_side_by_side(struct side_by_side *p) {
+  free_product(&p->product);
+  guarded_free(&p->weights);
+  guarded_free(&p->sums);
+}
+
+static ommai_bf16 *weights_of(const struct side_by_side *p, int panel) {
+  return (ommai_bf16 *)(void *)p->weights.data + panel * p->panel_elements;
+}
+
+static const ommai_bf16 *row_of(const struct side_by_side *p, int row) {
+  return (const ommai_bf16 *)(const void *)p->product.x.data + row * p->product.x_stride;
+}
+
+static void run_side_by_side(void *context) {
+  const struct side_by_side *p = context;
+  p->kernels->panels_bf16(weights_of(p, 0), p->panel_elements, p->n_panels, row_of(p, 0), p->product.x_stride,
+                          p->product.n_rows, p->product.n_k, (float *)(void *)p->sums.data);
+}
+
+/* A row of a panel: within the bound, and with the bits that it has alone. */
+static double check_row(const struct kernel_entry *entry, uint64_t seed, struct side_by_side *p, int panel, int row) {
+  const float *sums = (const float *)(const void *)p->sums.data + (panel * p->product.n_rows + row) * COLUMNS;
+  float alone[COLUMNS];
+  double worst = 0.0;
+  for (int column = 0; column < COLUMNS; column++) {
+    double error = error_at(&p->product, row, column, 0.0, sums[column]);
+    if (!(error <= 1.0)) {
+      kernel_fail(entry, seed, "k %d, panel %d, row %d of %d, column %d: %.3g of the bound", (int)p->product.n_k, panel, row,
+                  p->product.n_rows, column, error);
+    }
+    worst = fmax(worst, error);
+  }
+  p->kernels->panels_bf16(weights_of(p, panel), 0, 1, row_of(p, row), 0, 1, p->product.n_k, alone);
+  if (memcmp(alone, sums, sizeof alone) != 0) {
+    kernel_fail(entry, seed, "k %d: panel %d, row %d of %d differ from those alone", (int)p->product.n_k, panel, row,
+                p->product.n_rows);
+  }
+  return worst;
+}
+
+static double check_side_by_side(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t n_k = kernel_size(&random, 1, MAX_K, test_random_range(&random, 0, 1) ? 32 : 256);
+  int n_rows = (int)kernel_size(&random, 1, MAX_WIDE_ROWS, 16),
+      n_panels = (int)test_random_range(&random, 1, OMMAI_GEMV_PANELS);
+  struct side_by_side p = make_side_by_side(&random, entry->kernel, n_k, n_rows, n_panels);
+  double worst = 0.0;
+  run_side_by_side(&p);
+  guarded_check(&p.sums, "sums");
+  for (int panel = 0; panel < n_panels; panel++) {
+    memcpy(p.product.weights.data, weights_of(&p, panel), p.product.weights.size);
+    for (int row = 0; row < n_rows; row++) worst = fmax(worst, check_row(entry, seed, &p, panel, row));
+  }
+  free_side_by_side(&p);
+  return worst;
+}
+
+static void release_side_by_side(void *context) {
+  free_side_by_side(context);
+  free(context);
+}
+
+static struct kernel_call side_by_side_call(const struct kernel_entry *entry) {
+  struct test_random random = {1};
+  struct side_by_side *p = calloc(1, sizeof *p);
+  *p = make_side_by_side(&random, entry->kernel, BENCH_K, BENCH_ROWS, OMMAI_GEMV_PANELS);
+  struct kernel_call call = {.run = run_side_by_side, .release = release_side_by_side, .context = p};
+  call.flops = 2.0 * BENCH_K * BENCH_ROWS * OMMAI_GEMV_PANELS * COLUMNS;
+  call.half = true;
+  snprintf(call.shape, sizeof call.shape, "%d x %d x %d", BENCH_ROWS, BENCH_K, OMMAI_GEMV_PANELS * COLUMNS);
+  return call;
+}
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
 static bool same_kernel(const struct ommai_gemv_kernels *a, const struct ommai_gemv_kernels *b, int operation) {
   switch ((enum operation)operation) {
     case PANEL_BF16: return a->panel_bf16 == b->panel_bf16;
@@ -148,13 +251,16 @@ static bool same_kernel(const struct ommai_gemv_kernels *a, const struct ommai_g
 
 /* A kernel belongs to the lowest level that has it. */
 void kernel_list_gemv(struct kernel_list *list) {
-  static const struct kernel_family family = {check_gemv, gemv_call};
+  static const struct kernel_family family = {check_gemv, gemv_call}, side_by_side = {check_side_by_side, side_by_side_call};
   for (int table = 0; ommai_gemv_kernels[table]; table++) {
     const struct ommai_gemv_kernels *kernels = ommai_gemv_kernels[table];
-    for (int i = 0; i < OPERATIONS; i++) {
+    for (int i = kernels->panels_bf16 ? PANEL_F32 : PANEL_BF16; i < OPERATIONS; i++) {
       bool known = false;
       for (int lower = 0; lower < table; lower++) known = known || same_kernel(ommai_gemv_kernels[lower], kernels, i);
       if (!known) kernel_list_add(list, &family, names[i], kernels->level, NULL, i);
     }
+    if (!kernels->panels_bf16) continue;
+    struct kernel_entry *entry = kernel_list_add(list, &side_by_side, "gemv_panels_bf16", kernels->level, kernels, 0);
+    snprintf(entry->scalar, sizeof entry->scalar, "%s_scalar", names[PANEL_BF16]);
   }
 }

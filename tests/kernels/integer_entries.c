@@ -96,8 +96,10 @@ static ommai_integer_kernel kernel_of(const struct ommai_integer_kernels *kernel
   return kind == U4 ? kernels->u4 : kernels->s8;
 }
 
+/* 0: all inputs. */
+static const int64_t groups[] = {0, 16, 32, 64, 96, 128, 256};
+
 static double check(const struct kernel_entry *entry, uint64_t seed) {
-  static const int64_t groups[] = {0, 16, 32, 64, 96, 128, 256};
   struct test_random random = {seed};
   int64_t k_padded = 64 * kernel_size(&random, 1, MAX_K / 64, 4), group = groups[kernel_size(&random, 0, 6, 3)];
   int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
@@ -122,6 +124,40 @@ static double check(const struct kernel_entry *entry, uint64_t seed) {
   }
   free(expected);
   free_trial(&t);
+  return 0;
+}
+
+static ommai_integer_row_kernel row_kernel_of(const struct ommai_integer_kernels *kernels, int kind) {
+  return kind == U4 ? kernels->row_u4 : kernels->row_s8;
+}
+
+/* One row over panels side by side: the scalar code's bits for each. */
+static double check_row(const struct kernel_entry *entry, uint64_t seed) {
+  struct test_random random = {seed};
+  int64_t k_padded = 64 * kernel_size(&random, 1, MAX_K / 64, 4), group = groups[kernel_size(&random, 0, 6, 3)];
+  bool minimums = test_random_range(&random, 0, 1);
+  struct trial trials[OMMAI_GEMV_PANELS];
+  struct ommai_integer_panel panels[OMMAI_GEMV_PANELS];
+  struct guarded out = kernel_memory(OMMAI_GEMV_PANELS * PANEL * sizeof(float));
+  const float *sums = (const float *)(const void *)out.data;
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
+    trials[i] = make_trial(&random, entry->index, k_padded, group, 1, minimums, false);
+    panels[i] = trials[i].panel;
+  }
+  row_kernel_of(entry->kernel, entry->index)(panels, &trials[0].rows, (float *)(void *)out.data);
+  guarded_check(&out, "out");
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
+    float expected[PANEL];
+    kernel_of(ommai_integer_kernels[0], entry->index)(&panels[i], &trials[0].rows, expected);
+    for (int column = 0; column < PANEL; column++) {
+      float found = sums[i * PANEL + column];
+      if (found == expected[column]) continue;
+      kernel_fail(entry, seed, "%d inputs in groups of %d, panel %d, output %d: %.9g, the scalar code has %.9g", (int)k_padded,
+                  (int)group, i, column, (double)found, (double)expected[column]);
+    }
+  }
+  guarded_free(&out);
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) free_trial(&trials[i]);
   return 0;
 }
 
@@ -157,8 +193,44 @@ static struct kernel_call call(const struct kernel_entry *entry) {
   return made;
 }
 
+/* ---- one row over panels side by side, as a benchmark --------------------------------------- */
+
+struct row_bench {
+  struct trial trials[OMMAI_GEMV_PANELS];
+  struct ommai_integer_panel panels[OMMAI_GEMV_PANELS];
+  float sums[OMMAI_GEMV_PANELS * PANEL];
+  ommai_integer_row_kernel kernel;
+};
+
+static void row_bench_run(void *context) {
+  struct row_bench *bench = context;
+  bench->kernel(bench->panels, &bench->trials[0].rows, bench->sums);
+}
+
+static void release_row_bench(void *context) {
+  struct row_bench *bench = context;
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) free_trial(&bench->trials[i]);
+  free(bench);
+}
+
+static struct kernel_call row_call(const struct kernel_entry *entry) {
+  enum { BENCH_K = 2048, BENCH_GROUP = 64 };
+  struct test_random random = {1};
+  struct row_bench *bench = calloc(1, sizeof *bench);
+  int64_t group = entry->index == U4 ? BENCH_GROUP : 0;
+  bench->kernel = row_kernel_of(entry->kernel, entry->index);
+  for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
+    bench->trials[i] = make_trial(&random, entry->index, BENCH_K, group, 1, false, false);
+    bench->panels[i] = bench->trials[i].panel;
+  }
+  struct kernel_call made = {.run = row_bench_run, .release = release_row_bench, .context = bench};
+  made.flops = 2.0 * BENCH_K * PANEL * OMMAI_GEMV_PANELS;
+  snprintf(made.shape, sizeof made.shape, "1 row, k %d, %d outputs, group %d", BENCH_K, OMMAI_GEMV_PANELS * PANEL, (int)group);
+  return made;
+}
+
 void kernel_list_integer(struct kernel_list *list) {
-  static const struct kernel_family family = {check, call};
+  static const struct kernel_family family = {check, call}, row_family = {check_row, row_call};
   for (int i = 0; ommai_integer_kernels[i]; i++) {
     const struct ommai_integer_kernels *kernels = ommai_integer_kernels[i];
     if (ommai_cpu_has(kernels->level) && !ommai_integer_runs(kernels)) continue;
@@ -168,6 +240,10 @@ void kernel_list_integer(struct kernel_list *list) {
                kernels->uses_vnni && kernels->level == OMMAI_CPU_AVX512 ? "_vnni" : "");
       struct kernel_entry *entry = kernel_list_add(list, &family, name, kernels->level, kernels, kind);
       snprintf(entry->scalar, sizeof entry->scalar, "integer_%s_scalar", kind == U4 ? "u4" : "s8");
+      if (!row_kernel_of(kernels, kind)) continue;
+      snprintf(name, sizeof name, "integer_row_%s", kind == U4 ? "u4" : "s8");
+      struct kernel_entry *row = kernel_list_add(list, &row_family, name, kernels->level, kernels, kind);
+      snprintf(row->scalar, sizeof row->scalar, "%s", entry->scalar);
     }
   }
 }

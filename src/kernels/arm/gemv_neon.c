@@ -14,5 +14,7 @@ void ommai_gemv_panel_mixed_neon(const ommai_bf16 *weights, const float *x, int6
   gemv(weights, true, x, x_stride, n_rows, n_k, sums);
 }
 
-const struct ommai_gemv_kernels ommai_gemv_neon = {OMMAI_CPU_NEON, ommai_gemv_panel_bf16_scalar, ommai_gemv_panel_f32_neon,
-                                                   ommai_gemv_panel_mixed_neon};
+const struct ommai_gemv_kernels ommai_gemv_neon = {.level = OMMAI_CPU_NEON,
+                                                   .panel_bf16 = ommai_gemv_panel_bf16_scalar,
+                                                   .panel_f32 = ommai_gemv_panel_f32_neon,
+                                                   .panel_mixed = ommai_gemv_panel_mixed_neon};

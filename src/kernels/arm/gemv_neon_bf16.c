@@ -85,5 +85,7 @@ static void panel_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x
   }
 }
 
-const struct ommai_gemv_kernels ommai_gemv_neon_bf16 = {OMMAI_CPU_NEON_BF16, panel_bf16, ommai_gemv_panel_f32_neon,
-                                                        ommai_gemv_panel_mixed_neon};
+const struct ommai_gemv_kernels ommai_gemv_neon_bf16 = {.level = OMMAI_CPU_NEON_BF16,
+                                                        .panel_bf16 = panel_bf16,
+                                                        .panel_f32 = ommai_gemv_panel_f32_neon,
+                                                        .panel_mixed = ommai_gemv_panel_mixed_neon};

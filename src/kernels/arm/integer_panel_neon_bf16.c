@@ -96,4 +96,4 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   }
 }
 
-const struct ommai_integer_kernels ommai_integer_neon_bf16 = {OMMAI_CPU_NEON_BF16, false, run_s8, run_u4};
+const struct ommai_integer_kernels ommai_integer_neon_bf16 = {.level = OMMAI_CPU_NEON_BF16, .s8 = run_s8, .u4 = run_u4};

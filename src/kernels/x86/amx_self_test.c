@@ -9,7 +9,7 @@
 
 /* Tiles of every shape that kernels set: 53 rows are two full tiles, a full and a part of one; 39
  * end in a part of one alone. Inputs are more than a block of them and end within a product. */
-enum { PANEL = OMMAI_PANEL_COLUMNS, ROWS = 53, FEWER_ROWS = 39, N_K = 295, K_PADDED = 320, PACKED_ROWS = 64 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, ROWS = 53, FEWER_ROWS = 39, GEMV_ROWS = 3, N_K = 295, K_PADDED = 320, PACKED_ROWS = 64 };
 enum { MIN_GROUP = OMMAI_INTEGER_GROUP_STEP, MAX_GROUPS = K_PADDED / MIN_GROUP };
 enum { QUERIES = 21, FEWER_QUERIES = 9, KEYS = 99, BLOCKS = 2, HEAD_DIM = 72, SPACE = 1 << 19 };
 
@@ -58,6 +58,16 @@ static bool compare_bf16(void *space, int64_t n_rows) {
   }
   for (int64_t i = 0; i < n_rows * PANEL; i++) {
     if (!(fabs((double)p->y[0][i] - p->y[1][i]) <= bound_at(p, i / PANEL, i % PANEL))) return false;
+  }
+  return true;
+}
+
+/* Few rows have the bits of tiles, of which y[1] has as many at least. */
+static bool compare_gemv(void *space, int n_rows) {
+  struct bf16_problem *p = space;
+  ommai_gemv_amx.panels_bf16(p->weights, 0, 1, p->x, N_K, n_rows, N_K, p->y[0]);
+  for (int64_t i = 0; i < n_rows * PANEL; i++) {
+    if (p->y[0][i] + p->bias[i % PANEL] != p->y[1][i]) return false;
   }
   return true;
 }
@@ -171,6 +181,7 @@ static bool compare_all_integers(void *space) {
  * with it, would depend on that. */
 bool ommai_amx_self_test(void) {
   static _Alignas(64) unsigned char space[SPACE];
-  return compare_bf16(space, ROWS) && compare_bf16(space, FEWER_ROWS) && compare_all_integers(space) &&
-         compare_attention(space, QUERIES) && compare_attention(space, FEWER_QUERIES);
+  return compare_bf16(space, ROWS) && compare_bf16(space, FEWER_ROWS) && compare_gemv(space, GEMV_ROWS) &&
+         compare_gemv(space, OMMAI_GEMV_WIDE_GROUP) && compare_all_integers(space) && compare_attention(space, QUERIES) &&
+         compare_attention(space, FEWER_QUERIES);
 }

@@ -13,4 +13,5 @@ static void panel_mixed(const ommai_bf16 *weights, const float *x, int64_t x_str
   gemv(weights, true, x, x_stride, n_rows, n_k, sums);
 }
 
-const struct ommai_gemv_kernels ommai_gemv_avx2 = {OMMAI_CPU_AVX2, ommai_gemv_panel_bf16_scalar, panel_f32, panel_mixed};
+const struct ommai_gemv_kernels ommai_gemv_avx2 = {
+    .level = OMMAI_CPU_AVX2, .panel_bf16 = ommai_gemv_panel_bf16_scalar, .panel_f32 = panel_f32, .panel_mixed = panel_mixed};

@@ -14,5 +14,7 @@ void ommai_gemv_panel_mixed_avx512(const ommai_bf16 *weights, const float *x, in
   gemv(weights, true, x, x_stride, n_rows, n_k, sums);
 }
 
-const struct ommai_gemv_kernels ommai_gemv_avx512 = {OMMAI_CPU_AVX512, ommai_gemv_panel_bf16_scalar,
-                                                     ommai_gemv_panel_f32_avx512, ommai_gemv_panel_mixed_avx512};
+const struct ommai_gemv_kernels ommai_gemv_avx512 = {.level = OMMAI_CPU_AVX512,
+                                                     .panel_bf16 = ommai_gemv_panel_bf16_scalar,
+                                                     .panel_f32 = ommai_gemv_panel_f32_avx512,
+                                                     .panel_mixed = ommai_gemv_panel_mixed_avx512};

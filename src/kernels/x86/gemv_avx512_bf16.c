@@ -119,5 +119,7 @@ static void panel_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x
   (n_rows <= MAX_ROWS ? whole_lines : half_lines)(weights, x, x_stride, n_rows, n_k, sums);
 }
 
-const struct ommai_gemv_kernels ommai_gemv_avx512_bf16 = {OMMAI_CPU_AVX512_BF16, panel_bf16, ommai_gemv_panel_f32_avx512,
-                                                          ommai_gemv_panel_mixed_avx512};
+const struct ommai_gemv_kernels ommai_gemv_avx512_bf16 = {.level = OMMAI_CPU_AVX512_BF16,
+                                                          .panel_bf16 = panel_bf16,
+                                                          .panel_f32 = ommai_gemv_panel_f32_avx512,
+                                                          .panel_mixed = ommai_gemv_panel_mixed_avx512};

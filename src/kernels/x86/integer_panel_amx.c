@@ -378,4 +378,5 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   ommai_tiles_release();
 }
 
-const struct ommai_integer_kernels ommai_integer_amx = {OMMAI_CPU_AMX, false, run_s8, run_u4};
+const struct ommai_integer_kernels ommai_integer_amx = {
+    .level = OMMAI_CPU_AMX, .s8 = run_s8, .u4 = run_u4, .row_s8 = ommai_integer_row_s8_amx, .row_u4 = ommai_integer_row_u4_amx};

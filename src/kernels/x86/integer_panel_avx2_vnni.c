@@ -76,4 +76,5 @@ OMMAI_INLINE int vectors_for(const int n_rows, const bool half) {
 #define HALF_PASSES 2
 #include "kernels/integer_panel_rows.h"
 
-const struct ommai_integer_kernels ommai_integer_avx2_vnni = {OMMAI_CPU_AVX2_VNNI, true, run_s8, run_u4};
+const struct ommai_integer_kernels ommai_integer_avx2_vnni = {
+    .level = OMMAI_CPU_AVX2_VNNI, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4};

@@ -1,30 +1,17 @@
 /* Integer weights by VPDPBUSD: 16 outputs by 4 inputs a register, weights as the unsigned factor
  * (signed ones raised by 128, which the sum of a row's inputs takes back), a row's inputs
  * broadcast as the signed one. */
-#include <immintrin.h>
-#include <string.h>
-
+#define PREFETCH_BYTES 8192
 #include "kernels/integer_panel_blocks.h"
-
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/x86/integer_stream_vnni.h"
 
 enum {
-  PANEL = OMMAI_PANEL_COLUMNS,
-  VECTORS = 4,
   MAX_ROWS = 6,
   HELD_ROWS = 3, /* whose sums over groups registers hold as well */
   BLOCK_K = 256,
   LINE = 64 * VECTORS, /* bytes */
-  PREFETCH_BYTES = 8192,
-  STREAM_ROWS = 16, /* up to which weights are read as they come from memory */
-  RAISED = 128
+  STREAM_ROWS = 16     /* up to which weights are read as they come from memory */
 };
-
-INLINE __m512i broadcast4(const int8_t *x) {
-  int32_t four;
-  memcpy(&four, x, sizeof four);
-  return _mm512_set1_epi32(four);
-}
 
 INLINE void start(const struct integer_block *block, int raised, const int n_rows, __m512i (*acc)[VECTORS]) {
   const struct ommai_integer_panel *panel = block->panel;
@@ -79,16 +66,6 @@ INLINE void take_line(const uint8_t *line, struct integer_coming *coming, const 
 #pragma GCC unroll 8
   for (int v = 0; v < VECTORS; v++) w[v] = _mm512_loadu_si512(line + 64 * v);
   integer_stream_line(coming, pieces, near);
-}
-
-/* acc += products of 4 inputs of each row, from x on, with weights in unsigned bytes. */
-INLINE void multiply4(const int8_t *x, int64_t stride, const __m512i w[VECTORS], const int n_rows, __m512i (*acc)[VECTORS]) {
-#pragma GCC unroll 8
-  for (int row = 0; row < n_rows; row++) {
-    __m512i four = broadcast4(x + row * stride);
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) acc[row][v] = _mm512_dpbusd_epi32(acc[row][v], w[v], four);
-  }
 }
 
 INLINE void rows_s8(const struct integer_block *block, struct integer_coming coming, const int pieces, const bool near,
@@ -174,111 +151,15 @@ static void block_u4(const struct integer_block *block) { all_rows_of(block, tru
 
 /* ---- few rows over a whole panel ------------------------------------------------------------- */
 
-/* Weights come from memory at its own rate where nothing stands between the groups: no calls, and
- * sums in registers. */
-
-/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past
- * the end. */
-INLINE void prefetch_scales(const float *scales, int64_t stride) {
-  enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
-  const float *coming = scales + GROUPS_AHEAD * stride;
-  for (int64_t i = 0; i < stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
-}
-
-/* acc [n_rows][VECTORS]: less what the weights are raised by, times the sums of x over group g. */
-INLINE void begin_group(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, int64_t g,
-                        const int raised, const int n_rows, __m512i (*acc)[VECTORS]) {
-#pragma GCC unroll 8
-  for (int row = 0; row < n_rows; row++) {
-    __m512i lower = _mm512_set1_epi32(-(raised + panel->zero) * rows->sums[row * panel->n_groups + g]);
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) acc[row][v] = lower;
-  }
-}
-
-INLINE void load_ahead(const uint8_t *line, __m512i w[VECTORS]) {
-#pragma GCC unroll 8
-  for (int v = 0; v < VECTORS; v++) {
-    w[v] = _mm512_loadu_si512(line + 64 * v);
-    _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
-  }
-}
-
-INLINE void group_s8(const uint8_t *weights, const int8_t *x, int64_t stride, int64_t n_k, const int n_rows,
-                     __m512i (*acc)[VECTORS]) {
-  for (int64_t k = 0; k < n_k; k += 4) {
-    __m512i w[VECTORS];
-    load_ahead(weights + k * PANEL, w);
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) w[v] = _mm512_xor_si512(w[v], _mm512_set1_epi8((char)RAISED));
-    multiply4(x + k, stride, w, n_rows, acc);
-  }
-}
-
-INLINE void group_u4(const uint8_t *weights, const int8_t *x, int64_t stride, int64_t n_k, const int n_rows,
-                     __m512i (*acc)[VECTORS]) {
-  for (int64_t k = 0; k < n_k; k += 8) {
-    __m512i w[VECTORS], q[VECTORS];
-    load_ahead(weights + k / 2 * PANEL, w);
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(w[v], _mm512_set1_epi8(15));
-    multiply4(x + k, stride, q, n_rows, acc);
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(_mm512_srli_epi16(w[v], 4), _mm512_set1_epi8(15));
-    multiply4(x + k + 4, stride, q, n_rows, acc);
-  }
-}
-
-INLINE void end_group(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, int64_t g,
-                      const int n_rows, __m512i (*acc)[VECTORS], __m512 (*sums)[VECTORS]) {
-  const float *scales = panel->scales + g * panel->scale_stride;
-  const float *minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL;
-#pragma GCC unroll 8
-  for (int v = 0; v < VECTORS; v++) {
-    __m512 scale = _mm512_loadu_ps(scales + 16 * v);
-#pragma GCC unroll 8
-    for (int row = 0; row < n_rows; row++) sums[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, sums[row][v]);
-    if (!minimums) continue;
-    __m512 minimum = _mm512_loadu_ps(minimums + 16 * v);
-#pragma GCC unroll 8
-    for (int row = 0; row < n_rows; row++) {
-      __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(rows->sums[row * panel->n_groups + g]));
-      sums[row][v] = _mm512_fnmadd_ps(minimum, x_sum, sums[row][v]);
-    }
-  }
-}
-
-INLINE void stream(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool half,
-                   const int n_rows, float *out) {
-  __m512 sums[HELD_ROWS][VECTORS];
-#pragma GCC unroll 16
-  for (int i = 0; i < n_rows * VECTORS; i++) sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
-  for (int64_t g = 0; g < panel->n_groups; g++) {
-    int64_t k = g * panel->group, n_k = ommai_integer_group_end(panel, g) - k;
-    const uint8_t *weights = (const uint8_t *)panel->weights + (half ? k / 2 : k) * PANEL;
-    __m512i acc[HELD_ROWS][VECTORS];
-    if (panel->n_groups > 1) prefetch_scales(panel->scales + g * panel->scale_stride, panel->scale_stride);
-    begin_group(panel, rows, g, half ? 0 : RAISED, n_rows, acc);
-    if (half) {
-      group_u4(weights, rows->x + k, rows->stride, n_k, n_rows, acc);
-    } else {
-      group_s8(weights, rows->x + k, rows->stride, n_k, n_rows, acc);
-    }
-    end_group(panel, rows, g, n_rows, acc, sums);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < n_rows * VECTORS; i++) _mm512_storeu_ps(out + 16 * i, sums[i / VECTORS][i % VECTORS]);
-}
-
 /* Functions of their own, so that each has the registers to itself. */
 #define STREAM(n)                                                                                           \
   static __attribute__((noinline)) void stream_s8_##n(const struct ommai_integer_panel *panel,              \
                                                       const struct ommai_integer_rows *rows, float *sums) { \
-    stream(panel, rows, false, n, sums);                                                                    \
+    stream(panel, 1, rows, false, n, sums);                                                                 \
   }                                                                                                         \
   static __attribute__((noinline)) void stream_u4_##n(const struct ommai_integer_panel *panel,              \
                                                       const struct ommai_integer_rows *rows, float *sums) { \
-    stream(panel, rows, true, n, sums);                                                                     \
+    stream(panel, 1, rows, true, n, sums);                                                                  \
   }
 STREAM(1)
 STREAM(2)
@@ -309,4 +190,5 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   }
 }
 
-const struct ommai_integer_kernels ommai_integer_avx512_vnni = {OMMAI_CPU_AVX512, true, run_s8, run_u4};
+const struct ommai_integer_kernels ommai_integer_avx512_vnni = {
+    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4};

@@ -1,0 +1,145 @@
+/* Few rows over whole panels by VPDPBUSD: weights come from memory at its own rate where nothing
+ * stands between the groups: no calls, and sums in registers. Several panels of a layer may go side
+ * by side, each a stream of its own. The including file defines PREFETCH_BYTES, how far ahead
+ * weights are asked for (as measured). */
+#pragma once
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/integer_panel.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  PANEL = OMMAI_PANEL_COLUMNS,
+  VECTORS = 4,
+  RAISED = 128,
+  MAX_HELD = 4 /* rows times panels */
+};
+
+INLINE __m512i broadcast4(const int8_t *x) {
+  int32_t four;
+  memcpy(&four, x, sizeof four);
+  return _mm512_set1_epi32(four);
+}
+
+/* acc += products of 4 inputs of each row, from x on, with weights in unsigned bytes. */
+INLINE void multiply4(const int8_t *x, int64_t stride, const __m512i w[VECTORS], const int n_rows, __m512i (*acc)[VECTORS]) {
+#pragma GCC unroll 8
+  for (int row = 0; row < n_rows; row++) {
+    __m512i four = broadcast4(x + row * stride);
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; v++) acc[row][v] = _mm512_dpbusd_epi32(acc[row][v], w[v], four);
+  }
+}
+
+/* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past
+ * the end. */
+INLINE void prefetch_scales(const float *scales, int64_t stride) {
+  enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
+  const float *coming = scales + GROUPS_AHEAD * stride;
+  for (int64_t i = 0; i < stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
+}
+
+/* acc [n_rows][VECTORS]: less what the weights are raised by, times the sums of x over group g. */
+INLINE void begin_group(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, int64_t g,
+                        const int raised, const int n_rows, __m512i (*acc)[VECTORS]) {
+#pragma GCC unroll 8
+  for (int row = 0; row < n_rows; row++) {
+    __m512i lower = _mm512_set1_epi32(-(raised + panel->zero) * rows->sums[row * panel->n_groups + g]);
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; v++) acc[row][v] = lower;
+  }
+}
+
+INLINE void load_ahead(const uint8_t *line, __m512i w[VECTORS]) {
+#pragma GCC unroll 8
+  for (int v = 0; v < VECTORS; v++) {
+    w[v] = _mm512_loadu_si512(line + 64 * v);
+    _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
+  }
+}
+
+/* A panel's weights from some input on. */
+INLINE const uint8_t *weights_at(const struct ommai_integer_panel *panel, int64_t k, const bool half) {
+  return (const uint8_t *)panel->weights + (half ? k / 2 : k) * PANEL;
+}
+
+INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panels, int64_t begin, int64_t end, const int8_t *x,
+                     int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+  for (int64_t k = begin; k < end; k += 4) {
+#pragma GCC unroll 4
+    for (int p = 0; p < n_panels; p++) {
+      __m512i w[VECTORS];
+      load_ahead(weights_at(&panels[p], k, false), w);
+#pragma GCC unroll 8
+      for (int v = 0; v < VECTORS; v++) w[v] = _mm512_xor_si512(w[v], _mm512_set1_epi8((char)RAISED));
+      multiply4(x + k, stride, w, n_rows, acc + p * n_rows);
+    }
+  }
+}
+
+INLINE void group_u4(const struct ommai_integer_panel *panels, const int n_panels, int64_t begin, int64_t end, const int8_t *x,
+                     int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+  for (int64_t k = begin; k < end; k += 8) {
+#pragma GCC unroll 4
+    for (int p = 0; p < n_panels; p++) {
+      __m512i w[VECTORS], q[VECTORS];
+      load_ahead(weights_at(&panels[p], k, true), w);
+#pragma GCC unroll 8
+      for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(w[v], _mm512_set1_epi8(15));
+      multiply4(x + k, stride, q, n_rows, acc + p * n_rows);
+#pragma GCC unroll 8
+      for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(_mm512_srli_epi16(w[v], 4), _mm512_set1_epi8(15));
+      multiply4(x + k + 4, stride, q, n_rows, acc + p * n_rows);
+    }
+  }
+}
+
+INLINE void end_group(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, int64_t g,
+                      const int n_rows, __m512i (*acc)[VECTORS], __m512 (*sums)[VECTORS]) {
+  const float *scales = panel->scales + g * panel->scale_stride;
+  const float *minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL;
+#pragma GCC unroll 8
+  for (int v = 0; v < VECTORS; v++) {
+    __m512 scale = _mm512_loadu_ps(scales + 16 * v);
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) sums[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, sums[row][v]);
+    if (!minimums) continue;
+    __m512 minimum = _mm512_loadu_ps(minimums + 16 * v);
+#pragma GCC unroll 8
+    for (int row = 0; row < n_rows; row++) {
+      __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(rows->sums[row * panel->n_groups + g]));
+      sums[row][v] = _mm512_fnmadd_ps(minimum, x_sum, sums[row][v]);
+    }
+  }
+}
+
+/* out [n_panels][n_rows][64]; n_rows * n_panels <= MAX_HELD. The panels are of one layer: sizes,
+ * groups and zero are equal. */
+INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels, const struct ommai_integer_rows *rows,
+                   const bool half, const int n_rows, float *out) {
+  const int n_held = n_panels * n_rows;
+  __m512 sums[MAX_HELD][VECTORS];
+#pragma GCC unroll 16
+  for (int i = 0; i < n_held * VECTORS; i++) sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
+  for (int64_t g = 0; g < panels->n_groups; g++) {
+    int64_t begin = g * panels->group, end = ommai_integer_group_end(panels, g);
+    __m512i acc[MAX_HELD][VECTORS];
+#pragma GCC unroll 4
+    for (int p = 0; p < n_panels; p++) {
+      if (panels->n_groups > 1) prefetch_scales(panels[p].scales + g * panels->scale_stride, panels->scale_stride);
+      begin_group(&panels[p], rows, g, half ? 0 : RAISED, n_rows, acc + p * n_rows);
+    }
+    if (half) {
+      group_u4(panels, n_panels, begin, end, rows->x, rows->stride, n_rows, acc);
+    } else {
+      group_s8(panels, n_panels, begin, end, rows->x, rows->stride, n_rows, acc);
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < n_panels; p++) end_group(&panels[p], rows, g, n_rows, acc + p * n_rows, sums + p * n_rows);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < n_held * VECTORS; i++) _mm512_storeu_ps(out + 16 * i, sums[i / VECTORS][i % VECTORS]);
+}
