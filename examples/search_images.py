@@ -4,8 +4,9 @@
     python3 examples/search_images.py FOLDER "a red circle" --model demo --output hits.png
 
 Needs the package ommatidia (pip install ./python) and Pillow. The model gives vectors: the demo
-model, Qwen3-VL-Embedding, ColQwen2.5 (docs/embeddings.md). The images' vectors are kept in a file
-next to them (--index), so that the second search computes the text's alone.
+model, Qwen3-VL-Embedding, ColQwen2.5 (docs/embeddings.md). With --index the images' vectors are
+kept in a file, so that the second search computes the text's alone. An image that cannot be read is
+named and left out.
 
 How it goes: `Model.embed` turns every image into a vector, or into one for each of its tokens, and
 the text likewise. With one vector each, an image's score is their product, the cosine. With a
@@ -27,22 +28,26 @@ KINDS = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
 TILE, LABEL = 192, 28  # pixels of the contact sheet
 
 
-def index(model: Model, paths: list[Path], file: Path | None) -> list[np.ndarray]:
-    """The vectors of each image: [n, width], one row or one for each token."""
+def index(model: Model, name: str, paths: list[Path], file: Path | None) -> dict[Path, np.ndarray]:
+    """The vectors of each image that can be read: [n, width], one row or one for each token."""
     known: dict[str, Any] = dict(np.load(file)) if file and file.exists() else {}
-    names = [f"{path.name} {path.stat().st_mtime_ns}" for path in paths]
-    missing = [i for i, name in enumerate(names) if name not in known]
-    for i, vectors in zip(missing, model.embed([paths[i] for i in missing], use_tqdm=True), strict=True):
-        known[names[i]] = np.atleast_2d(vectors)
+    keys = {path: f"{name} {path.name} {path.stat().st_mtime_ns}" for path in paths}
+    missing = [path for path in paths if keys[path] not in known]
+    found = model.embed(missing, use_tqdm=True, return_exceptions=True) if missing else []
+    for path, vectors in zip(missing, found, strict=True):
+        if isinstance(vectors, Exception):
+            print(f"{path}: left out: {vectors}", file=sys.stderr)
+        else:
+            known[keys[path]] = np.atleast_2d(vectors)
     if file and missing:
         np.savez(file, **known)
-    return [known[name] for name in names]
+    return {path: known[keys[path]] for path in paths if keys[path] in known}
 
 
-def search(model: Model, text: str, images: list[np.ndarray], instruction: str | None) -> list[tuple[float, int]]:
-    """Scores and places of the images, the best first."""
+def search(model: Model, text: str, images: dict[Path, np.ndarray], instruction: str | None) -> list[tuple[float, Path]]:
+    """Scores and paths of the images, the best first."""
     query = np.atleast_2d(model.embed(text, instruction=instruction))
-    scores = [(max_sim(query, vectors), place) for place, vectors in enumerate(images)]
+    scores = [(max_sim(query, vectors), path) for path, vectors in images.items()]
     return sorted(scores, key=lambda entry: (-entry[0], entry[1]))
 
 
@@ -69,14 +74,17 @@ def main() -> int:
     parser.add_argument("--index", type=Path, metavar="FILE.npz", help="keeps the images' vectors")
     parser.add_argument("--output", type=Path, default=Path("hits.png"), help="the contact sheet (hits.png)")
     args = parser.parse_args()
-    paths = sorted(path for path in args.folder.iterdir() if path.suffix.lower() in KINDS)
-    if not paths:
+    try:
+        paths = sorted(path for path in args.folder.iterdir() if path.suffix.lower() in KINDS)
+        with Model(args.model) as model:
+            images = index(model, args.model or "demo", paths, args.index)
+            hits = search(model, args.text, images, args.instruction)[: args.top]
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"search_images: {error}", file=sys.stderr)
+        return 1
+    if not hits:
         print(f"{args.folder}: no images", file=sys.stderr)
         return 1
-    with Model(args.model) as model:
-        images = index(model, paths, args.index)
-        ranked = search(model, args.text, images, args.instruction)
-    hits = [(score, paths[place]) for score, place in ranked[: args.top]]
     for score, path in hits:
         print(f"{score:.3f}  {path}")
     contact_sheet(hits).save(args.output)

@@ -195,10 +195,12 @@ def test_the_example_finds_a_red_circle(folder):
             draw = ImageDraw.Draw(image)
             (draw.ellipse if shape == "circle" else draw.rectangle)((30, 15, 90, 75), fill=color)
             image.save(photos / f"{name}_{shape}.png")
+    (photos / "damaged.png").write_bytes((photos / "red_circle.png").read_bytes()[:60])
     command = [sys.executable, ROOT / "examples" / "search_images.py", photos, "a red circle", "--model", DEMO, "--top", "5",
                "--index", folder / "index.npz", "--output", folder / "hits.png"]
     environment = {**os.environ, "PYTHONPATH": str(TREE.parent)}
-    first, again = (subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, env=environment).stdout
-                    for _ in range(2))
+    runs = [subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, env=environment) for _ in range(2)]
+    first, again = (run.stdout for run in runs)
     assert first == again and first.splitlines()[0].endswith("red_circle.png") and len(first.splitlines()) == 5
+    assert all(f"{photos / 'damaged.png'}: left out: " in run.stderr for run in runs)
     assert Image.open(folder / "hits.png").size == (4 * 192, 2 * 220)
