@@ -25,7 +25,7 @@ const struct omma_allocator ommai_default_allocator = {NULL, libc_allocate, libc
 
 static void *huge_page_allocate(void *context, size_t size, size_t alignment) {
 #ifdef MADV_HUGEPAGE
-  const size_t huge_page = (size_t)2 << 20;
+  const size_t huge_page = OMMAI_HUGE_PAGE;
   if (size >= huge_page && size <= PTRDIFF_MAX - huge_page) {
     size_t rounded = (size + huge_page - 1) / huge_page * huge_page;
     void *pointer = aligned_alloc(huge_page, rounded);

@@ -6,6 +6,8 @@
 /* The C library's aligned_alloc/free. Thread-safe. */
 extern const struct omma_allocator ommai_default_allocator;
 
+#define OMMAI_HUGE_PAGE ((size_t)2 << 20) /* bytes */
+
 /* The same for large buffers: on Linux, those of 2 MiB and more are asked for in huge pages. Images
  * and their scratch live shortly, and faulting in thousands of small pages takes longer than
  * decoding or resizing into them does; weights, keys and values are streamed at the memory's rate,

@@ -134,7 +134,8 @@ static int estimate_memory(struct bench *bench) {
   }
   int64_t pass = ommai_max_i64(largest, ommai_min_i64(bench->n_patches, OMMA_DEFAULT_PATCH_BUDGET));
   if (omma_estimate_memory(bench->model, NULL, pass, &estimate, &error) != OMMA_OK) return ommai_failed_call(&error);
-  bench->estimated_bytes += estimate.vision_workspace_bytes + resize;
+  /* It lies at the beginning of a workspace for larger passes, which is in huge pages. */
+  bench->estimated_bytes += ommai_round_up(estimate.vision_workspace_bytes, (int64_t)OMMAI_HUGE_PAGE) + resize;
   return OMMAI_EXIT_DONE;
 }
 

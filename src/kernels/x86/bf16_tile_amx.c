@@ -15,7 +15,7 @@
 
 #include "base/checked.h"
 #include "kernels/bf16_tile.h"
-#include "kernels/x86/tiles_amx.h"
+#include "kernels/x86/tile_sums_amx.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -28,7 +28,6 @@ enum {
   ROW_TILE = ROWS * STEP_K, /* packed elements */
   LINE_BYTES = 4 * PANEL,   /* of a pair of inputs */
   LINE = 64,                /* of cache */
-  SUM_BYTES = PANEL * (int)sizeof(float),
   MAX_PANELS = 4 /* their sums stay in the second cache next to x */
 };
 
@@ -77,27 +76,6 @@ INLINE void multiply_step(const ommai_bf16 *weights, const ommai_bf16 *x) {
   ommai_tile_multiply_bf16(3, 4, 5);
 }
 
-INLINE void begin_sums(const float *sums, bool begins) {
-  if (begins) {
-    ommai_tile_zero(0);
-    ommai_tile_zero(1);
-    ommai_tile_zero(2);
-    ommai_tile_zero(3);
-    return;
-  }
-  ommai_tile_load(0, sums, SUM_BYTES);
-  ommai_tile_load(1, sums + LANES, SUM_BYTES);
-  ommai_tile_load(2, sums + 2 * LANES, SUM_BYTES);
-  ommai_tile_load(3, sums + 3 * LANES, SUM_BYTES);
-}
-
-INLINE void end_sums(float *sums) {
-  ommai_tile_store(0, sums, SUM_BYTES);
-  ommai_tile_store(1, sums + LANES, SUM_BYTES);
-  ommai_tile_store(2, sums + 2 * LANES, SUM_BYTES);
-  ommai_tile_store(3, sums + 3 * LANES, SUM_BYTES);
-}
-
 /* 16 outputs of a row: its sums to y. */
 INLINE void write_sums(const struct block *block, int64_t row, int column) {
   const struct ommai_bf16_tile *tile = block->tile;
@@ -118,14 +96,14 @@ static void some_rows(struct block *block, int64_t first) {
   const ommai_bf16 *x = packed_rows(tile, block->k, tile->packed.first + first);
   float *sums = block->sums + first * PANEL;
   int64_t past = ommai_min_i64(first + ROWS, tile->n_rows);
-  begin_sums(sums, block->begins);
+  ommai_tiles_begin_sums(sums, block->begins);
   for (int64_t i = 0; i < block->steps; i++) {
     for (const char *end = block->coming + block->coming_bytes; block->coming < end; block->coming += LINE) {
       _mm_prefetch(block->coming, _MM_HINT_T1);
     }
     multiply_step(block->weights + i * STEP_K * PANEL, x + i * ROW_TILE);
   }
-  end_sums(sums);
+  ommai_tiles_end_sums(sums);
   for (int64_t row = first; block->ends && row < past; row++) {
     for (int column = 0; column < PANEL; column += LANES) write_sums(block, row, column);
   }

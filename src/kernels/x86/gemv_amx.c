@@ -1,27 +1,25 @@
 /* Few rows in products of bf16 by AMX: 16 rows by 64 outputs in four tiles of sums, 32 inputs at a
  * time, as in bf16_tile_amx.c and with its bits. Weights come from memory, which is slower than the
- * tiles by far: so up to 32 rows take hardly longer than one, and what matters is how weights are
- * asked for. Four panels side by side are four streams, each a step of 4 KiB ahead; sums of a step
- * go through the first cache. */
+ * tiles by far: so 16 rows take little longer than one, and what matters is how weights are asked
+ * for. Four panels side by side are four streams, each a step of 4 KiB ahead; sums of a step go
+ * through the first cache. */
 #include <immintrin.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "kernels/gemv.h"
-#include "kernels/x86/tiles_amx.h"
+#include "kernels/x86/tile_sums_amx.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
   PANEL = OMMAI_PANEL_COLUMNS,
-  LANES = 16,
   GROUP = OMMAI_TILE_ROWS,
   MAX_ROWS = OMMAI_GEMV_WIDE_GROUP,
   STEP_K = 32,   /* inputs of a product */
   BLOCK_K = 256, /* inputs of which rows are copied at a time */
   STEP_BYTES = STEP_K * PANEL * 2,
-  LINE_BYTES = 4 * PANEL, /* of a pair of inputs */
-  SUM_BYTES = PANEL * (int)sizeof(float)
+  LINE_BYTES = 4 * PANEL /* of a pair of inputs */
 };
 
 /* Some inputs of all rows, tile by tile, zeros where there are none. */
@@ -38,27 +36,6 @@ static void copy_rows(const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t
   }
 }
 
-INLINE void begin_sums(const float *sums, bool begins) {
-  if (begins) {
-    ommai_tile_zero(0);
-    ommai_tile_zero(1);
-    ommai_tile_zero(2);
-    ommai_tile_zero(3);
-    return;
-  }
-  ommai_tile_load(0, sums, SUM_BYTES);
-  ommai_tile_load(1, sums + LANES, SUM_BYTES);
-  ommai_tile_load(2, sums + 2 * LANES, SUM_BYTES);
-  ommai_tile_load(3, sums + 3 * LANES, SUM_BYTES);
-}
-
-INLINE void end_sums(float *sums) {
-  ommai_tile_store(0, sums, SUM_BYTES);
-  ommai_tile_store(1, sums + LANES, SUM_BYTES);
-  ommai_tile_store(2, sums + 2 * LANES, SUM_BYTES);
-  ommai_tile_store(3, sums + 3 * LANES, SUM_BYTES);
-}
-
 /* What a tile of the step after the one at `weights` consists of. */
 INLINE void ask_for(const char *weights, const int tile, const bool asks) {
   const char *at = weights + STEP_BYTES + tile * OMMAI_TILE_BYTES;
@@ -68,7 +45,7 @@ INLINE void ask_for(const char *weights, const int tile, const bool asks) {
 
 /* Sums are tiles 0 .. 3, rows 4, weights 5 to 7. */
 INLINE void step(const char *weights, const ommai_bf16 *x, float *sums, bool begins, const bool asks) {
-  begin_sums(sums, begins);
+  ommai_tiles_begin_sums(sums, begins);
   ommai_tile_load(4, x, OMMAI_TILE_BYTES);
   ask_for(weights, 0, asks);
   ommai_tile_load(5, weights, LINE_BYTES);
@@ -82,7 +59,7 @@ INLINE void step(const char *weights, const ommai_bf16 *x, float *sums, bool beg
   ask_for(weights, 3, asks);
   ommai_tile_load(5, weights + 3 * OMMAI_TILE_BYTES, LINE_BYTES);
   ommai_tile_multiply_bf16(3, 4, 5);
-  end_sums(sums);
+  ommai_tiles_end_sums(sums);
 }
 
 static void configure(int n_rows) {
