@@ -67,14 +67,16 @@ static void measure_shown(const struct ommai_scale_report *report, struct ommai_
   if (!work->shown_here) work->shown = 0.5;
 }
 
-/* Seconds on one thread, and those of them between runs. */
+/* Seconds of that between runs, which all workers but one wait for. */
+static double serial(const struct ommai_scale_report *report, const struct ommai_scale_measured *work, int n_workers) {
+  const struct ommai_scale_record *record = record_for(report, work, n_workers);
+  return ommai_scale_predict(&record->trace, n_workers, &report->barrier).serial / (double)record->n_steps;
+}
+
+/* Seconds on one thread. */
 static double alone(const struct ommai_scale_report *report, const struct ommai_scale_measured *work) {
   bool ignored;
   return predict(report, work, 1, 0, &ignored);
-}
-
-static double serial(const struct ommai_scale_report *report, const struct ommai_scale_measured *work) {
-  return ommai_scale_predict(&work->alone[0].trace, 1, &report->barrier).serial / (double)work->alone[0].n_steps;
 }
 
 static double efficiency(const struct ommai_scale_report *report, const struct ommai_scale_measured *work, int n_workers) {
@@ -116,7 +118,7 @@ static void put_work(struct ommai_text *out, const struct ommai_scale_report *re
   ommai_put_string(out, "work", ommai_scale_work_names[index]);
   OMMAI_PUT_INTEGERS(out, {"runs", (int64_t)work->alone[0].trace.n_runs}, {"tasks", (int64_t)work->alone[0].trace.n_tasks},
                      {"steps", (int64_t)work->alone[0].n_steps});
-  OMMAI_PUT_REALS(out, {"serial_ms", serial(report, work) * 1e3}, {"alone_ms", alone(report, work) * 1e3},
+  OMMAI_PUT_REALS(out, {"serial_ms", serial(report, work, 1) * 1e3}, {"alone_ms", alone(report, work) * 1e3},
                   {"bytes", work->bytes});
   ommai_put_begin(out, "predicted", "[");
   for (int i = 0; i < OMMAI_SCALE_SIZES; i++) {
@@ -124,7 +126,8 @@ static void put_work(struct ommai_text *out, const struct ommai_scale_report *re
     double seconds = predict(report, work, ommai_scale_sizes[i], report->roof_gbps, &bound);
     ommai_put_begin(out, NULL, "{");
     ommai_put_integer(out, "workers", ommai_scale_sizes[i]);
-    OMMAI_PUT_REALS(out, {"ms", seconds * 1e3}, {"efficiency", efficiency(report, work, ommai_scale_sizes[i])},
+    OMMAI_PUT_REALS(out, {"ms", seconds * 1e3}, {"serial_ms", serial(report, work, ommai_scale_sizes[i]) * 1e3},
+                    {"efficiency", efficiency(report, work, ommai_scale_sizes[i])},
                     {"share_of_roof", share_of_roof(report, work, ommai_scale_sizes[i])});
     ommai_put_boolean(out, "memory_bound", bound);
     ommai_put_end(out, "}");
@@ -161,7 +164,7 @@ static void print_work(const struct ommai_scale_report *report, int index) {
   const char *doubt = doubt_here(report, work);
   char all[32], between[32];
   ommai_format_seconds(alone(report, work), all, sizeof all);
-  ommai_format_seconds(serial(report, work), between, sizeof between);
+  ommai_format_seconds(serial(report, work, 1), between, sizeof between);
   ommai_print_fact(stdout, ommai_scale_work_names[index], "%s alone, %s of it between runs; %lld runs of %lld tasks", all,
                    between, (long long)work->alone[0].trace.n_runs / (long long)work->alone[0].n_steps,
                    (long long)work->alone[0].trace.n_tasks / (long long)work->alone[0].n_steps);
