@@ -248,6 +248,24 @@ def test_a_ranking_names_what_failed(omma, reranker):
     assert done.returncode == 0 and json.loads(done.stdout) == {"results": [], "errors": []}
 
 
+def test_a_model_of_vectors_ranks_by_their_cosine(omma, embedder, images, tmp_path):
+    """As /rerank, in the model's form of prompts; the query has the instruction too."""
+    image, texts = str(images / "tile_64x64.png"), ["a cat", "a dog", "two things"]
+    url = "data:image/png;base64," + base64.b64encode(pathlib.Path(image).read_bytes()).decode()
+    part = {"type": "image_url", "image_url": {"url": url}}
+    for i, words in enumerate([[], ["--instruction", "Find animals."]]):
+        body = {"query": "a dog", "documents": [{"content": [part]}, *texts]} | ({"instruction": words[1]} if words else {})
+        rows = run_batch(omma, embedder, tmp_path / f"{i}", [("a", "/rerank", body)], 0)
+        wanted = {row["index"]: row["relevance_score"] for row in rows["a"][1]["results"]}
+        done = omma("rerank", embedder, image, "--query", "a dog", *words, *[word for text in texts for word in ("--text", text)], "--json")
+        found = {row["index"]: row["relevance_score"] for row in json.loads(done.stdout)["results"]}
+        assert done.returncode == 0 and done.stderr == b"" and found == pytest.approx(wanted, abs=1e-6)
+        assert 1 - 1e-6 < max(found.values()) <= 1 + 1e-6 and min(found.values()) < 0.99
+    scores = run(omma, "rerank", embedder, ['"a cat"', '{"text": "a dog", "instruction": "Find animals."}'], tmp_path / "s.npy", "--query", "a dog")
+    vectors = run(omma, "embed", embedder, ['"a dog"', '"a cat"', '{"text": "a dog", "instruction": "Find animals."}'], tmp_path / "v.npy")
+    assert np.abs(scores - vectors[1:] @ vectors[0]).max() < 1e-6
+
+
 def test_refusals(omma, embedder, reranker, model, tmp_path):
     output = tmp_path / "a.npy"
     for words, code, message in [
@@ -274,7 +292,7 @@ def test_models_for_something_else_are_noted(omma, embedder, reranker, scratch):
         (chat, "embed", embed, f"omma: embed: {note} vectors, which may be of no use: docs/embeddings.md\n"),
         (chat, "rerank", rerank, f"omma: rerank: {note} scores, which may be of no use: docs/embeddings.md\n"),
         (reranker, "embed", embed, f"omma: embed: {note} vectors, which may be of no use: docs/embeddings.md\n"),
-        (embedder, "embed", embed, ""), (reranker, "rerank", rerank, ""), (demo, "embed", embed, ""), (demo, "rerank", rerank, ""),
+        (embedder, "embed", embed, ""), (embedder, "rerank", rerank, ""), (reranker, "rerank", rerank, ""), (demo, "embed", embed, ""), (demo, "rerank", rerank, ""),
     ]:
         done = omma(command, model, *words)
         assert done.returncode == 0 and done.stdout and done.stderr.decode() == said, (model, command)
@@ -310,6 +328,7 @@ def test_gguf_files(omma, scratch, images, tmp_path):
 
 def run_batch(omma, model, tmp_path, lines, code):
     """{custom_id: (status, body)}"""
+    tmp_path.mkdir(exist_ok=True)
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(json.dumps({"custom_id": name, "method": "POST", "url": url, "body": body}) + "\n" for name, url, body in lines))
     done = omma("batch", model, "-i", source, "-o", output)

@@ -24,8 +24,7 @@ static int run_embed(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   struct values copy = *values;
   if (!values->vectors.output) return ommai_usage_error("embed: --output is missing: OUT.npy, OUT.jsonl, or - for JSON lines");
-  struct ommai_vector_job job = {
-      .command = "embed", .values = &values->vectors, .task = OMMA_TASK_EMBED, .make = make, .context = &copy};
+  struct ommai_vector_job job = {.command = "embed", .values = &values->vectors, .make = make, .context = &copy};
   return ommai_vector_job_run(&job, arguments);
 }
 

@@ -34,7 +34,7 @@ struct failure {
 struct ranking {
   const struct values *values;
   struct ommai_vector_item query;
-  bool compares; /* vectors of tokens */
+  bool compares; /* vectors */
   struct omma_vectors query_vectors;
   float *query_values; /* theirs */
   struct scored *list;
@@ -70,15 +70,15 @@ static int take_query(void *context, const struct omma_vectors *vectors, const s
   return OMMAI_EXIT_DONE;
 }
 
-/* A model with a vector for each token: the query's come first. */
+/* A model that gives vectors: the query's come first. */
 static int prepare(void *context, const struct omma_model *model, struct omma_engine *engine) {
   struct ranking *ranking = context;
   const struct omma_request_options options = {.max_model_len = omma_engine_max_model_len(engine)};
   struct omma_request *request = NULL;
   struct omma_error error;
   ranking->compares = true;
-  if (omma_request_create_embed(model, NULL, ranking->query.parts, ranking->query.n_parts, &options, &request, &error) !=
-      OMMA_OK) {
+  if (omma_request_create_embed(model, ranking->values->vectors.instruction, ranking->query.parts, ranking->query.n_parts,
+                                &options, &request, &error) != OMMA_OK) {
     return ommai_failed_call(&error);
   }
   struct ommai_vector_run *run = ommai_vector_run_create(engine, take_query, ranking);
@@ -92,6 +92,7 @@ static int prepare(void *context, const struct omma_model *model, struct omma_en
   return code;
 }
 
+/* MaxSim, which of single vectors of length 1 is their cosine. */
 static float score(const void *context, const struct omma_vectors *vectors) {
   const struct ranking *ranking = context;
   return (float)omma_vectors_max_sim(&ranking->query_vectors, vectors);
@@ -342,7 +343,6 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
   struct ranking ranking = {.values = values};
   struct ommai_vector_job job = {.command = "rerank",
                                  .values = &values->vectors,
-                                 .task = OMMA_TASK_SCORE,
                                  .scores = true,
                                  .make = make,
                                  .prepare = prepare,
@@ -390,8 +390,8 @@ const struct ommai_command ommai_command_rerank = {
     .arguments = "[DIR] [IMAGE...] --query TEXT",
     .details =
         "Gives each document (an image, a --text, a line of --input) a score for the query, by a model that was trained "
-        "for it (from 0 to 1) or from the vectors of their tokens (MaxSim, without bounds), and prints score, number and "
-        "document, the best first. DIR is the "
+        "for it (from 0 to 1), from the vectors of a model that was trained for these (their cosine), or from those of "
+        "their tokens (MaxSim, without bounds), and prints score, number and document, the best first. DIR is the "
         "model, as with --model. docs/embeddings.md has more.",
     .examples = {"omma rerank MODEL photos/*.jpg --query \"a red circle\" --top-n 10"},
     .groups = {&options, &ommai_vector_engine_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,

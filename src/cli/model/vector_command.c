@@ -26,7 +26,7 @@ struct run {
   struct omma_model_info info;
 };
 
-static bool compares_vectors(const struct run *run) { return run->job->scores && run->info.token_vector_width; }
+static bool compares_vectors(const struct run *run) { return run->job->scores && run->info.task == OMMA_TASK_EMBED; }
 
 static int take(void *context, const struct omma_vectors *vectors, const struct omma_error *error) {
   struct run *run = context;
@@ -120,20 +120,27 @@ static int open_file(struct run *run) {
 
 /* Any model of some types gives vectors and scores; whether they are of use is known from what it
  * was trained for. Layers for the vectors of tokens come from such training alone. */
-static int note_purpose(const struct run *run, const struct ommai_common *common) {
+static void note_purpose(const struct run *run, enum omma_model_task trained) {
   const struct ommai_vector_job *job = run->job;
-  struct ommai_common found = *common;
+  if (run->info.token_vector_width || run->info.task == trained) return;
+  ommai_note(
+      "%s: neither this model's files nor its name say that it was trained for %s, which may be of no use: "
+      "docs/embeddings.md",
+      job->command, job->scores ? "scores" : "vectors");
+}
+
+/* Opens the model for the job's task; scores are made of the vectors of a model that was trained
+ * for these, as the server has it. */
+static int open_model(struct run *run, struct ommai_common *common) {
   struct omma_model_info info;
-  if (run->info.token_vector_width) return OMMAI_EXIT_DONE;
-  found.task = OMMA_TASK_AUTO;
-  int code = ommai_read_model_info(&found, &info);
+  int code = ommai_read_model_info(common, &info);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (info.task != job->task) {
-    ommai_note(
-        "%s: neither this model's files nor its name say that it was trained for %s, which may be of no use: "
-        "docs/embeddings.md",
-        job->command, job->task == OMMA_TASK_SCORE ? "scores" : "vectors");
-  }
+  common->task = run->job->scores && info.task != OMMA_TASK_EMBED ? OMMA_TASK_SCORE : OMMA_TASK_EMBED;
+  code = ommai_open_model(common, false, &run->model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  ommai_common_note_demo(run->job->command, common);
+  omma_model_get_info(run->model, &run->info);
+  note_purpose(run, info.task);
   return OMMAI_EXIT_DONE;
 }
 
@@ -142,7 +149,6 @@ int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_string
   struct ommai_common common = values->common;
   struct run run = {.job = job, .limits = ommai_common_image_options(&values->common)};
   run.items = (struct ommai_vector_items){.images = *arguments, .texts = values->texts, .file = values->input};
-  common.task = job->task;
   common.known_image_bytes = -1;
   int code = ommai_common_take_model_of(job->command, OMMAI_FURTHER_FILES, &run.items.images, &common);
   job->images = run.items.images;
@@ -150,10 +156,7 @@ int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_string
     code = ommai_usage_error("%s: nothing to do: name images, --text or --input", job->command);
   }
   if (code == OMMAI_EXIT_DONE && values->output) code = ommai_vector_file_check(values->output);
-  if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &run.model);
-  if (code == OMMAI_EXIT_DONE) ommai_common_note_demo(job->command, &common);
-  if (code == OMMAI_EXIT_DONE) omma_model_get_info(run.model, &run.info);
-  if (code == OMMAI_EXIT_DONE) code = note_purpose(&run, &common);
+  if (code == OMMAI_EXIT_DONE) code = open_model(&run, &common);
   if (code == OMMAI_EXIT_DONE && values->output) code = open_file(&run);
   if (code == OMMAI_EXIT_DONE) code = open_engine(&run);
   if (code == OMMAI_EXIT_DONE) code = run_all(&run);

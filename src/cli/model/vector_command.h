@@ -19,13 +19,12 @@ extern const struct ommai_option_group ommai_vector_engine_options;
 struct ommai_vector_job {
   const char *command;
   const struct ommai_vector_values *values;
-  enum omma_model_task task;
-  bool scores; /* inputs get a score each */
+  bool scores; /* inputs get a score each, not vectors */
   /* Makes the request of an item. */
   enum omma_status (*make)(const void *context, const struct omma_model *model, const struct ommai_vector_item *item,
                            const struct omma_request_options *options, struct omma_request **request, struct omma_error *error);
-  /* With scores, of a model with a vector for each token: computes what inputs are compared with;
-   * returns an exit code. And the score of an input that was embedded. */
+  /* With scores, of a model that gives vectors: computes what inputs are compared with; returns an
+   * exit code. And the score of an input that was embedded. */
   int (*prepare)(void *context, const struct omma_model *model, struct omma_engine *engine);
   float (*score)(const void *context, const struct omma_vectors *vectors);
   /* The following may be NULL. Of an input of a line before it is worked on; `line` is borrowed. Of
