@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from omma_program import refused
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 sys.path.insert(0, str(ROOT / "tools"))
@@ -133,8 +135,8 @@ def test_lines_and_refusals(omma, tmp_path):
         assert done.returncode == 1 and "expected at least one token" in done.stderr.decode(), (line, done)
     done = omma("embed", directory, "--text", "", "--output", "-")
     assert done.returncode == 0 and json.loads(done.stdout)["embedding"]
-    done = omma("embed", directory, "--text", "a", "--dimensions", "8", "--output", "-")
-    assert done.returncode == 1 and "dimensions" in done.stderr.decode()
+    for words in (["embed", "--dimensions", "8"], ["embed", "--instruction", "find"], ["rerank", "--instruction", "find", "--query", "a"]):
+        refused(omma(words[0], directory, *words[1:], "--text", "a", "--text", "b", "--output", "-"), 1, words[1])
     done = omma("chat", directory, "--prompt", "a")
     assert done.returncode != 0 and len(done.stderr.decode().strip().splitlines()) == 1
 

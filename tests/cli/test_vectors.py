@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from gguf_files import convert
-from omma_program import GOLDEN
+from omma_program import GOLDEN, refused
 from test_gguf import rewrite
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -110,7 +111,7 @@ def test_dimensions(omma, embedder, tmp_path):
     wanted = whole[:, :16] / np.linalg.norm(whole[:, :16], axis=1, keepdims=True)
     assert part.shape == (2, 16) and np.abs(part - wanted).max() < 1e-6
     done = omma("embed", embedder, "--text", "x", "--dimensions", "65", "--output", tmp_path / "c.npy")
-    assert done.returncode == 1 and b"dimensions: expected 1 to 64, found 65" in done.stderr
+    assert done.returncode == 1 and b"dimensions: expected 1 to 64, found 65" in done.stderr and not (tmp_path / "c.npy").exists()
 
 
 def test_json_lines(omma, embedder, images, tmp_path):
@@ -276,11 +277,11 @@ def test_refusals(omma, embedder, reranker, model, tmp_path):
         (["rerank", reranker, "--text", "x"], 2, b"--query or --query-image is missing"),
         (["embed", embedder, "--input", tmp_path / "none.jsonl", "--output", output], 1, b"No such file"),
         (["embed", model.replace("qwen3_vl_tied", "kimi_vl"), "--text", "x", "--output", output], 1, b"these types do: qwen3_vl"),
-        (["rerank", model, "--query", "x", "--text", "x"], 1, b'no token is "yes", whose logit a score is read off; Qwen3-VL-Reranker models'),
+        (["rerank", model, "--query", "x", "--text", "x", "--text", "y"], 1, b'no token is "yes", whose logit a score is read off; Qwen3-VL-Reranker models'),
     ]:
         done = omma(*words)
         assert done.returncode == code and message in done.stderr, (words, done.stderr)
-        assert not output.exists()
+        assert not output.exists() and done.stderr.count(b"\n") <= 2
 
 
 def test_models_for_something_else_are_noted(omma, embedder, reranker, scratch):
@@ -308,6 +309,51 @@ def test_texts_that_are_no_options(omma, embedder, reranker, images):
         b"omma: rerank: --query or --query-image is missing: 'a red circle' is no file; a text to search by goes after --query\n")
     done = omma("rerank", reranker, image)
     assert done.stderr == b"omma: rerank: --query or --query-image is missing\n"
+
+
+def test_a_first_word_that_is_no_file(omma, images, tmp_path):
+    """Without a model the demo model would answer: a name that is misspelt ends it all."""
+    output, image = tmp_path / "a.npy", images / "tile_64x64.png"
+    for command, words in (("embed", ["--output", output]), ("rerank", ["--query", "a dog"])):
+        for further in ([], [image], ["--text", "a dog"]):
+            refused(omma(command, "Qwen3-VL-Embeding-2B", *further, *words), 1,
+                    f"{command}: Qwen3-VL-Embeding-2B: No such file or directory: the first word is a model")
+    assert not output.exists()
+
+
+def test_folders(omma, embedder, images, tmp_path):
+    """The images in them by name; neither hidden files, nor others, nor those of folders within."""
+    folder = tmp_path / "photos"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    for name in ("b.png", "a.PNG", ".c.png", "sub/d.png"):
+        shutil.copy(images / "tile_64x64.png", folder / name)
+    shutil.copy(images / "meadow_163x97.jpg", folder / "c.jpg")
+    (folder / "notes.txt").write_text("none")
+    wanted = [str(folder / name) for name in ("a.PNG", "b.png", "c.jpg")]
+    for words in ([embedder, f"{folder}/"], ["--model", embedder, folder]):
+        assert omma("embed", *words, "--text", "a dog", "--output", tmp_path / "a.npy").returncode == 0
+        assert omma("embed", embedder, *wanted, "--text", "a dog", "--output", tmp_path / "b.npy").returncode == 0
+        assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+    ranking = omma.json("rerank", embedder, folder, wanted[0], "--query", "a dog", "--json")["results"]
+    found = {result["index"]: result["document"]["multi_modal"][0]["image_url"]["url"] for result in ranking}
+    assert [found[i] for i in range(4)] == [*wanted, wanted[0]]
+    for words, message in (([embedder, tmp_path / "empty"], f"{tmp_path}/empty: a folder without images"),
+                           ([folder], f"{folder}: a directory without config.json")):
+        refused(omma("embed", *words, "--output", tmp_path / "c.npy"), 1, message)
+    refused(omma("embed", "--model", embedder, embedder, "--output", tmp_path / "c.npy"), 2, "given by --model already")
+
+
+@pytest.mark.parametrize("command, options, message", [
+    ("embed", ["--dimensions", "65"], "--dimensions: expected 1 to 64, found 65"),
+    ("embed", ["--min-pixels", "5000", "--max-pixels", "4000"], "--min-pixels: expected at most --max-pixels, which is 4000, found 5000"),
+    ("embed", ["--instruction", b"\xff"], "--instruction: invalid UTF-8"),
+    ("rerank", ["--instruction", b"\xff", "--query", "a dog"], "--instruction: invalid UTF-8"),
+])
+def test_wrong_options_fail_once(omma, embedder, images, command, options, message):
+    words = [omma.path, command, embedder, "--text", "a", "--text", "b", images / "tile_64x64.png", *options]
+    words += ["--output", "-"]
+    refused(subprocess.run(words, capture_output=True, timeout=120, check=False), 1, message)
 
 
 def test_gguf_files(omma, scratch, images, tmp_path):

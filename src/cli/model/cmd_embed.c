@@ -3,6 +3,7 @@
 
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
+#include "cli/model/image_sources.h"
 #include "cli/model/vector_command.h"
 
 struct values {
@@ -25,7 +26,9 @@ static int run_embed(const void *given, const struct ommai_strings *arguments) {
   struct values copy = *values;
   if (!values->vectors.output) return ommai_usage_error("embed: --output is missing: OUT.npy, OUT.jsonl, or - for JSON lines");
   struct ommai_vector_job job = {.command = "embed", .values = &values->vectors, .make = make, .context = &copy};
-  return ommai_vector_job_run(&job, arguments);
+  int code = ommai_vector_job_run(&job, arguments);
+  ommai_expanded_release(&job.images);
+  return code;
 }
 
 #define OMMAI_VALUES struct values
@@ -50,13 +53,13 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Vectors", t
 const struct ommai_command ommai_command_embed = {
     .name = "embed",
     .summary = "vectors of texts and images, to search by",
-    .arguments = "[DIR] [IMAGE...] --output OUT.npy",
+    .arguments = "[DIR] [IMAGE|FOLDER...] --output OUT.npy",
     .details =
         "Each image, text and line of --input becomes a vector of length 1, in this order, by a model that was trained "
-        "for it. Inputs are read as they are needed and written as they are done, so memory does "
+        "for it. A folder stands for the images in it, by name, without those of folders within. Inputs are read as they are needed and written as they are done, so memory does "
         "not grow with their number. One that fails is named, has a row of NaN or an error in its place, and makes the "
         "exit code 1. DIR is the model, as with --model. docs/embeddings.md has more.",
-    .examples = {"omma embed MODEL photos/*.jpg --output photos.npy", "omma embed MODEL --text \"a red circle\" --output -"},
+    .examples = {"omma embed MODEL photos --output photos.npy", "omma embed MODEL --text \"a red circle\" --output -"},
     .groups = {&options, &ommai_vector_engine_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
                &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

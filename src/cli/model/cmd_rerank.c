@@ -360,6 +360,7 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
     if (code == OMMAI_EXIT_DONE) code = result;
   }
   release(&ranking);
+  ommai_expanded_release(&job.images);
   return code;
 }
 
@@ -387,13 +388,13 @@ static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Scores", ta
 const struct ommai_command ommai_command_rerank = {
     .name = "rerank",
     .summary = "texts and images, the best answer to a query first",
-    .arguments = "[DIR] [IMAGE...] --query TEXT",
+    .arguments = "[DIR] [IMAGE|FOLDER...] --query TEXT",
     .details =
-        "Gives each document (an image, a --text, a line of --input) a score for the query, by a model that was trained "
+        "Gives each document (an image, those of a folder, a --text, a line of --input) a score for the query, by a model that was trained "
         "for it (from 0 to 1), from the vectors of a model that was trained for these (their cosine), or from those of "
         "their tokens (MaxSim, without bounds), and prints score, number and document, the best first. DIR is the "
         "model, as with --model. docs/embeddings.md has more.",
-    .examples = {"omma rerank MODEL photos/*.jpg --query \"a red circle\" --top-n 10"},
+    .examples = {"omma rerank MODEL photos --query \"a red circle\" --top-n 10"},
     .groups = {&options, &ommai_vector_engine_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,
                &ommai_engine_options, &ommai_machine_options},
     .values_size = sizeof(struct values),

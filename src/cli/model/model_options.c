@@ -161,6 +161,15 @@ struct omma_image_options ommai_common_image_options(const struct ommai_common *
   return (struct omma_image_options){.min_pixels = common->min_pixels, .max_pixels = common->max_pixels};
 }
 
+enum omma_status ommai_check_image_options(const struct omma_model *model, const struct omma_image_options *options,
+                                           struct omma_error *error) {
+  struct omma_model_info info;
+  struct omma_image_sizes ignored;
+  omma_model_get_info(model, &info);
+  int32_t side = info.patch_size * info.merge_size;
+  return omma_model_image_sizes(model, side, side, options, &ignored, error);
+}
+
 int ommai_common_read_engines(const char *command, const char *text, int *n_engines) {
   int64_t number;
   *n_engines = text ? OMMA_ENGINES_AUTO : 1;
@@ -292,18 +301,19 @@ int ommai_common_take_model(const char *command, const struct ommai_strings *arg
   return OMMAI_EXIT_DONE;
 }
 
-/* Whether a word is meant as a model: no image is a directory, a GGUF file or called config.json,
- * but a text may be the name of a directory. */
-static bool is_model(const char *word, enum ommai_further_words further) {
+/* Whether a word is meant as a model, where --model has `named` one or not: no image is a
+ * directory, a GGUF file or called config.json, but a text may be the name of a directory. */
+static bool is_model(const char *word, enum ommai_further_words further, bool named) {
   struct stat found;
   if (stat(word, &found) != 0) return false;
-  if (S_ISDIR(found.st_mode)) return further == OMMAI_FURTHER_FILES || may_hold_model(word);
-  return ommai_is_gguf(word) || (further == OMMAI_FURTHER_FILES && ommai_path_ends_with(word, ".json"));
+  bool any_directory = further == OMMAI_FURTHER_FILES || (further == OMMAI_FURTHER_FOLDERS && !named);
+  if (S_ISDIR(found.st_mode)) return any_directory || may_hold_model(word);
+  return ommai_is_gguf(word) || (further != OMMAI_FURTHER_TEXTS && ommai_path_ends_with(word, ".json"));
 }
 
 int ommai_common_take_model_of(const char *command, enum ommai_further_words further, struct ommai_strings *words,
                                struct ommai_common *common) {
-  if (!words->count || !is_model(words->items[0], further)) return OMMAI_EXIT_DONE;
+  if (!words->count || !is_model(words->items[0], further, common->model != NULL)) return OMMAI_EXIT_DONE;
   int code = ommai_common_take_model(command, words, common);
   bool directory = ommai_directory_has(words->items[0], "");
   words->items++;

@@ -73,6 +73,10 @@ bool ommai_common_int8_kv_cache(const struct ommai_common *common);
 /* The limits of resized images. */
 struct omma_image_options ommai_common_image_options(const struct ommai_common *common);
 
+/* Whether a model can keep to them: they would otherwise be refused with each image. */
+enum omma_status ommai_check_image_options(const struct omma_model *model, const struct omma_image_options *options,
+                                           struct omma_error *error);
+
 /* How many threads a command uses that does not open a model. */
 int ommai_common_threads(const struct ommai_common *common);
 
@@ -93,8 +97,9 @@ int ommai_check_model_path(const struct ommai_common *common);
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
 
 /* The same for commands with further words, which may be texts: takes the first one where it is a
- * model, and where they cannot be directories, any directory. `words` is left with the others. */
-enum ommai_further_words { OMMAI_FURTHER_TEXTS, OMMAI_FURTHER_FILES };
+ * model, and where they cannot be directories, any directory; folders come after the model, so that
+ * without --model any directory is meant as one. `words` is left with the others. */
+enum ommai_further_words { OMMAI_FURTHER_TEXTS, OMMAI_FURTHER_FILES, OMMAI_FURTHER_FOLDERS };
 int ommai_common_take_model_of(const char *command, enum ommai_further_words further, struct ommai_strings *words,
                                struct ommai_common *common);
 

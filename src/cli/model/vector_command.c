@@ -1,8 +1,12 @@
 #include "cli/model/vector_command.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/progress.h"
+#include "cli/model/image_sources.h"
 #include "cli/model/vector_run.h"
 
 #define OMMAI_VALUES struct ommai_vector_values
@@ -84,6 +88,20 @@ static int run_items(struct run *run, struct ommai_vector_run *under_way) {
   return code;
 }
 
+/* What fails with a short text fails with every input: it does so once. */
+static int check_options(const struct run *run) {
+  const struct ommai_vector_job *job = run->job;
+  const struct omma_request_options options = {0};
+  struct ommai_vector_item item = {0};
+  struct omma_request *request = NULL;
+  struct omma_error error = {0};
+  ommai_vector_item_add_text(&item, "a", 1);
+  if (ommai_check_image_options(run->model, &run->limits, &error) != OMMA_OK) return ommai_failed_call(&error);
+  enum omma_status status = job->make(job->context, run->model, &item, &options, &request, &error);
+  omma_request_destroy(request);
+  return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
+}
+
 static int run_all(struct run *run) {
   struct ommai_vector_run *under_way = ommai_vector_run_create(run->engine, take, run);
   if (!under_way) return ommai_failed("out of memory: vectors that are under way");
@@ -91,6 +109,7 @@ static int run_all(struct run *run) {
   ommai_progress_begin_long(&run->progress, run->job->command);
   int code = OMMAI_EXIT_DONE;
   if (compares_vectors(run)) code = run->job->prepare(run->job->context, run->model, run->engine);
+  if (code == OMMAI_EXIT_DONE) code = check_options(run);
   if (code == OMMAI_EXIT_DONE) code = run_items(run, under_way);
   ommai_vector_run_destroy(under_way);
   ommai_progress_end(&run->progress);
@@ -144,14 +163,28 @@ static int open_model(struct run *run, struct ommai_common *common) {
   return OMMAI_EXIT_DONE;
 }
 
+/* The model that the first word names, and the images that the others do. Without a model the demo
+ * model would answer, so that a first word that is no file ends it all. */
+static int take_words(struct ommai_vector_job *job, const struct ommai_strings *arguments, struct ommai_common *common) {
+  struct ommai_strings words = *arguments;
+  int code = ommai_common_take_model_of(job->command, OMMAI_FURTHER_FOLDERS, &words, common);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (!common->model && words.count && ommai_is_no_file(words.items[0])) {
+    return ommai_failed(
+        "%s: %s: %s: the first word is a model (a Hugging Face directory or a GGUF file; nothing is downloaded) or an image; "
+        "a text goes after --text",
+        job->command, words.items[0], strerror(ENOENT));
+  }
+  return ommai_expand_folders(&words, &job->images);
+}
+
 int ommai_vector_job_run(struct ommai_vector_job *job, const struct ommai_strings *arguments) {
   const struct ommai_vector_values *values = job->values;
   struct ommai_common common = values->common;
   struct run run = {.job = job, .limits = ommai_common_image_options(&values->common)};
-  run.items = (struct ommai_vector_items){.images = *arguments, .texts = values->texts, .file = values->input};
   common.known_image_bytes = -1;
-  int code = ommai_common_take_model_of(job->command, OMMAI_FURTHER_FILES, &run.items.images, &common);
-  job->images = run.items.images;
+  int code = take_words(job, arguments, &common);
+  run.items = (struct ommai_vector_items){.images = job->images, .texts = values->texts, .file = values->input};
   if (code == OMMAI_EXIT_DONE && !ommai_vector_items_exist(&run.items)) {
     code = ommai_usage_error("%s: nothing to do: name images, --text or --input", job->command);
   }

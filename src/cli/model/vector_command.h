@@ -34,7 +34,8 @@ struct ommai_vector_job {
   int (*take)(void *context, int64_t index, float value);
   int (*take_failure)(void *context, int64_t index, const char *reason);
   void *context;
-  /* Afterwards: the words that were images, and inputs that failed. */
+  /* Afterwards: the words that were images, those of folders one by one, to be released by
+   * ommai_expanded_release in every case; and inputs that failed. */
   struct ommai_strings images;
   int64_t n_failed;
 };

@@ -106,21 +106,11 @@ struct opening {
   bool encoder_only;
 };
 
-/* The limits would otherwise be refused with each image that is sent. */
-static enum omma_status check_image_options(const struct omma_model *model, const struct omma_image_options *options,
-                                            struct omma_error *error) {
-  struct omma_model_info info;
-  struct omma_image_sizes ignored;
-  omma_model_get_info(model, &info);
-  int32_t side = info.patch_size * info.merge_size;
-  return omma_model_image_sizes(model, side, side, options, &ignored, error);
-}
-
 /* Reports what fits before time goes into packing weights; the engine gets that much. */
 static enum omma_status check_room(void *context, const struct omma_model *model, struct omma_error *error) {
   struct opening *opening = context;
   struct omma_memory_estimate *estimate = opening->estimate;
-  OMMAI_TRY(check_image_options(model, opening->image_options, error));
+  OMMAI_TRY(ommai_check_image_options(model, opening->image_options, error));
   OMMAI_TRY(omma_estimate_memory(model, &opening->engine, 0, estimate, error));
   if (!opening->encoder_only) ommai_room_note(model, estimate);
   ommai_serve_note_memory(estimate, opening->encoder_only);
