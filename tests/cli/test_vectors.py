@@ -7,6 +7,7 @@ import pathlib
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -190,6 +191,33 @@ def test_progress(omma, embedder, tmp_path):
                 assert re.fullmatch(r"embed  [\d.]+ s  \d+, 0 failed, [\d.]+/s\x1b\[K", line), line
             else:
                 assert re.fullmatch(rf"embed \[[#.]+\] +\d+ %  [\d.]+ s  \d+/{count}, 0 failed, [\d.]+/s, \d+ s left\x1b\[K", line), line
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["waits", "ends"])
+@pytest.mark.parametrize("command, output, said", [
+    ("embed", "a.npy", r"embed: interrupted after \d+ inputs?: {}/a.npy was not written, nothing of it is kept"),
+    ("embed", "-", r"embed: interrupted after \d+ inputs?"),
+    ("rerank", None, r"rerank: interrupted: the ranking is of the first \d+ inputs?"),
+])
+def test_interrupted(omma, embedder, tmp_path, command, output, said, ends):
+    """While it waits for lines, and where Ctrl-C ends the program before it in a pipe as well."""
+    words = [omma.path, command, embedder, "--input", "-", "--log-level", "debug", *(["--query", "a dog"] if command == "rerank" else [])]
+    words += ["--output", tmp_path / output if output != "-" else "-"] if output else []
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdin.write('"a dog"\n' * 3)
+        process.stdin.flush()
+        while "request" not in process.stderr.readline():  # of the first line
+            pass
+        process.send_signal(signal.SIGINT)
+        if ends:
+            process.stdin.close()
+        try:
+            process.wait(timeout=60)
+        finally:
+            process.kill()
+        error = [line for line in process.stderr.read().splitlines() if "interrupted" in line]
+    assert process.returncode == 130 and len(error) == 1 and re.fullmatch("omma: " + said.format(re.escape(str(tmp_path))), error[0]), error
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ranking(omma, reranker, images):

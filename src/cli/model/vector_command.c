@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/progress.h"
@@ -70,7 +71,6 @@ static int run_items(struct run *run, struct ommai_vector_run *under_way) {
   int code = OMMAI_EXIT_DONE;
   while (code == OMMAI_EXIT_DONE) {
     struct ommai_vector_item item;
-    if (ommai_interrupted()) return ommai_interrupt_status();
     struct omma_error error = {.status = OMMA_OK};
     ommai_failures_to(error.message, sizeof error.message);
     enum ommai_vector_next next = ommai_vector_items_next(&run->items, &item);
@@ -82,6 +82,7 @@ static int run_items(struct run *run, struct ommai_vector_run *under_way) {
       code = add_item(run, under_way, &item, next == OMMAI_VECTOR_ITEM ? NULL : &error);
     }
     ommai_vector_item_release(&item);
+    if (ommai_interrupted()) return ommai_interrupt_status();
     if (next == OMMAI_VECTOR_FAILED) return OMMAI_EXIT_FAILED;
     if (next == OMMAI_VECTOR_END) return ommai_vector_run_finish(under_way);
   }
@@ -102,6 +103,19 @@ static int check_options(const struct run *run) {
   return status == OMMA_OK ? OMMAI_EXIT_DONE : ommai_failed_call(&error);
 }
 
+static void note_interrupt(const struct run *run) {
+  const char *command = run->job->command, *output = run->job->values->output;
+  long long n = (long long)run->n_done;
+  if (!output) {
+    ommai_note("%s: interrupted: the ranking is of the first %lld input%s", command, n, ommai_plural(n));
+  } else if (strcmp(output, "-") == 0) {
+    ommai_note("%s: interrupted after %lld input%s", command, n, ommai_plural(n));
+  } else {
+    ommai_note("%s: interrupted after %lld input%s: %s was not written, nothing of it is kept", command, n, ommai_plural(n),
+               output);
+  }
+}
+
 static int run_all(struct run *run) {
   struct ommai_vector_run *under_way = ommai_vector_run_create(run->engine, take, run);
   if (!under_way) return ommai_failed("out of memory: vectors that are under way");
@@ -113,6 +127,7 @@ static int run_all(struct run *run) {
   if (code == OMMAI_EXIT_DONE) code = run_items(run, under_way);
   ommai_vector_run_destroy(under_way);
   ommai_progress_end(&run->progress);
+  if (ommai_interrupted() && code == ommai_interrupt_status()) note_interrupt(run);
   ommai_interrupt_resume();
   return code;
 }

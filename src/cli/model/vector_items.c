@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/core/diagnostics.h"
+#include "cli/core/interrupt.h"
 #include "cli/model/image_sources.h"
 
 enum { MAX_LINE = 64 << 20 };
@@ -143,13 +143,13 @@ static bool open_file(struct ommai_vector_items *items) {
   return true;
 }
 
+/* LATER: an interrupt has come first. */
 static enum ommai_text_line next_line(struct ommai_text_lines *lines) {
   enum ommai_text_line next;
   do {
-    struct pollfd readable = {.fd = lines->file, .events = POLLIN};
     next = ommai_text_lines_next(lines);
-    if (next == OMMAI_TEXT_LINE_LATER) poll(&readable, 1, -1);
-  } while (next == OMMAI_TEXT_LINE_LATER ||
+    if (next == OMMAI_TEXT_LINE_LATER) ommai_interrupt_wait_or_read(lines->file);
+  } while ((next == OMMAI_TEXT_LINE_LATER && !ommai_interrupted()) ||
            (next == OMMAI_TEXT_LINE_READ && !lines->cut && ommai_text_is_blank(lines->line, lines->size)));
   return next;
 }
@@ -159,7 +159,7 @@ static enum ommai_vector_next next_of_file(struct ommai_vector_items *items, str
   json_error_t error;
   if (!open_file(items)) return OMMAI_VECTOR_FAILED;
   enum ommai_text_line next = next_line(lines);
-  if (next == OMMAI_TEXT_LINE_END) return OMMAI_VECTOR_END;
+  if (next == OMMAI_TEXT_LINE_END || next == OMMAI_TEXT_LINE_LATER) return OMMAI_VECTOR_END;
   if (next == OMMAI_TEXT_LINE_FAILED) {
     ommai_failed("%s: %s", items->file, strerror(errno));
     return OMMAI_VECTOR_FAILED;

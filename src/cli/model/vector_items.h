@@ -44,7 +44,7 @@ int64_t ommai_vector_items_count(const struct ommai_vector_items *items);
 enum ommai_vector_next { OMMAI_VECTOR_ITEM, OMMAI_VECTOR_BAD_ITEM, OMMAI_VECTOR_END, OMMAI_VECTOR_FAILED };
 
 /* The next one. BAD_ITEM: it cannot be used, which has been reported; FAILED: nor can what follows.
- * */
+ * END also when an interrupt ends the wait for a line. */
 enum ommai_vector_next ommai_vector_items_next(struct ommai_vector_items *items, struct ommai_vector_item *item);
 void ommai_vector_items_release(struct ommai_vector_items *items);
 void ommai_vector_item_release(struct ommai_vector_item *item);
