@@ -64,8 +64,9 @@ enum omma_status ommai_family_parse(const struct ommai_family *family, const jso
 /* The family for a model_type, or NULL; and the list of all, separated by blanks, for messages. */
 const struct ommai_family *ommai_family_find(const char *model_type);
 const char *ommai_family_list(void);
-/* Those that have vectors. */
-const char *ommai_vector_family_list(void);
+/* Those that have a vector of an input, and those that may have a layer for one of each token,
+ * likewise. */
+void ommai_vector_family_lists(char *of_inputs, char *of_tokens, size_t size);
 /* What released models for a task, EMBED or SCORE, are called. */
 const char *ommai_vector_model_name(enum omma_model_task task);
 
@@ -83,9 +84,6 @@ const char *ommai_vector_model_name(enum omma_model_task task);
   X(glm_ocr, "glm")                   \
   X(lighton_ocr, "lighton pixtral")   \
   X(dots_ocr, "dots_ocr dotsocr")
-
-/* Those with rules for vectors. */
-#define OMMAI_VECTOR_FAMILIES "qwen3_vl"
 
 #define OMMAI_FAMILY_DECLARATION(name, words) extern const struct ommai_family ommai_family_##name;
 OMMAI_FAMILIES(OMMAI_FAMILY_DECLARATION)

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "families/family.h"
@@ -23,4 +24,15 @@ const char *ommai_vector_model_name(enum omma_model_task task) {
   return families[i]->vectors->models[task];
 }
 
-const char *ommai_vector_family_list(void) { return OMMAI_VECTOR_FAMILIES; }
+static void add_name(char *list, size_t size, const char *name) {
+  size_t n = strlen(list);
+  snprintf(list + n, size - n, "%s%s", n ? " " : "", name);
+}
+
+void ommai_vector_family_lists(char *of_inputs, char *of_tokens, size_t size) {
+  *of_inputs = *of_tokens = '\0';
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    if (families[i]->vectors) add_name(of_inputs, size, families[i]->model_type);
+    if (families[i]->token_vectors) add_name(of_tokens, size, families[i]->model_type);
+  }
+}

@@ -78,9 +78,12 @@ enum omma_status ommai_task_choose(const struct ommai_family *family, const stru
   }
   if (*task == OMMA_TASK_GENERATE) return OMMA_OK;
   if (!rules) {
+    char of_inputs[100], of_tokens[100];
+    ommai_vector_family_lists(of_inputs, of_tokens, sizeof of_inputs);
     return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "task",
-                            "task: models of type %s give no vectors and scores; those of these types do: %s",
-                            config->model_type, ommai_vector_family_list());
+                            "task: a model of type %s gives no vectors and scores; those of these types do: %s, and with a "
+                            "layer for a vector of each token: %s",
+                            config->model_type, of_inputs, of_tokens);
   }
   config->image.sizing = OMMAI_SIZING_WHOLE_BLOCKS;
   config->image.min_pixels = rules->min_pixels;

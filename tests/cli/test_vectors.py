@@ -304,7 +304,9 @@ def test_refusals(omma, embedder, reranker, model, tmp_path):
         (["embed", embedder, "--text", "x", "--output", tmp_path / "no" / "a.npy"], 1, b"No such file"),
         (["rerank", reranker, "--text", "x"], 2, b"--query or --query-image is missing"),
         (["embed", embedder, "--input", tmp_path / "none.jsonl", "--output", output], 1, b"No such file"),
-        (["embed", model.replace("qwen3_vl_tied", "kimi_vl"), "--text", "x", "--output", output], 1, b"these types do: qwen3_vl"),
+        (["embed", model.replace("qwen3_vl_tied", "kimi_vl"), "--text", "x", "--output", output], 1,
+         b"type kimi_vl gives no vectors and scores; those of these types do: qwen3_vl, and with a layer for a vector of each token: "
+         b"qwen2_vl qwen2_5_vl qwen3_vl\n"),
         (["rerank", model, "--query", "x", "--text", "x", "--text", "y"], 1, b'no token is "yes", whose logit a score is read off; Qwen3-VL-Reranker models'),
     ]:
         done = omma(*words)
