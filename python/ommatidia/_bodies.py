@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -47,19 +48,23 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"expected what JSON has, found {type(value).__name__}")
 
 
-def _json(name: str, value: Any) -> bytes:
+def json_of(name: str, value: Any) -> bytes:
+    """TypeError or ValueError names what it is of."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode()
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
-    except ValueError as error:  # not a number, half a character, an object in itself
-        raise ValueError(f"{name}: {error}") from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: expected text, found half of a character (a surrogate alone)") from None
+    except ValueError as error:
+        unbounded = "Out of range" in str(error)
+        raise ValueError(f"{name}: {'expected finite numbers' if unbounded else 'an object that holds itself'}") from None
 
 
 def body_of(path: str, fields: Mapping[str, Any]) -> Body:
     """Fields that are None are left out, so that they have the server's defaults. TypeError or
     ValueError names the field that cannot be written as JSON."""
-    members = [json.dumps(name).encode() + b":" + _json(name, value) for name, value in fields.items() if value is not None]
+    members = [json.dumps(name).encode() + b":" + json_of(name, value) for name, value in fields.items() if value is not None]
     return Body(path, b"{" + b",".join(members) + b"}")
 
 
@@ -103,6 +108,8 @@ def completion_body(prompt: str | Sequence[int] | Sequence[str], **fields: Any) 
 
 def check_defaults(fields: Mapping[str, Any]) -> None:
     """Of the fields that the requests of a batch have in common."""
+    if "stream" in fields:
+        raise TypeError("stream: a batch gives whole answers")
     _check_names(fields, _CHAT_NAMES - {"stream"})
 
 
@@ -113,6 +120,8 @@ def request_body(request: Any, defaults: Mapping[str, Any]) -> tuple[Body, Any]:
     if isinstance(request, Mapping) and "role" not in request:
         given = {**defaults, **request}
         if "prompt" in given:
+            if "messages" in given:
+                raise TypeError("prompt: messages is given already")
             given["messages"] = given.pop("prompt")
     else:
         given = {**defaults, "messages": [request] if isinstance(request, Mapping) else request}
@@ -141,6 +150,8 @@ def _content(item: Item) -> dict[str, Any]:
         parts = [] if item.get("video") is None else [video_part(item["video"])]
         parts += [image_part(image) for image in [*one, *more]]
         text = item.get("text")
+        if not isinstance(text, (str, type(None))):
+            raise TypeError(f"text: expected a string, found {type(text).__name__}")
         return {"content": parts if text is None else [*parts, {"type": "text", "text": text}]}
     raise TypeError(f"expected a text, an image or a dict with text and image, found {type(item).__name__}")
 
@@ -154,9 +165,49 @@ def embed_body(item: Item, instruction: str | None, dimensions: int | None, path
     return body_of(path, fields)
 
 
-def score_body(query: Item, documents: Sequence[Item], instruction: str | None) -> Body:
-    contents = [_content(document) for document in documents]
-    return body_of(SCORE, {"queries": _content(query), "documents": contents, "instruction": instruction})
+def _content_of(where: str, item: Item) -> dict[str, Any]:
+    try:
+        return _content(item)
+    except (TypeError, ValueError) as error:
+        error.args = (f"{where}: {error}",)
+        raise
+
+
+def query_content(query: Item) -> dict[str, Any]:
+    return _content_of("query", query)
+
+
+def score_body(query: Mapping[str, Any], documents: Sequence[Item], instruction: str | None) -> Body:
+    """query: its content."""
+    contents = [_content_of(f"documents[{index}]", document) for index, document in enumerate(documents)]
+    return body_of(SCORE, {"queries": query, "documents": contents, "instruction": instruction})
+
+
+# ---- whose fault it is ----
+
+# Where an endpoint says that an error is: an input of the request, and a part of it.
+_PLACE = re.compile(r"(input|queries|documents)(?:\[(\d+)\])?(?:\.content\[(\d+)\])?: ")
+
+
+def _of_part(place: re.Match[str], text: str) -> str:
+    """Without the endpoint's place; of an image after the first, which one it is."""
+    part = int(place[3] or 0)
+    return (f"part {part + 1}: " if part else "") + text[place.end() :]
+
+
+def of_input(index: int, text: str, single: bool) -> str:
+    """The message of an error of one input, which is the only one of its request."""
+    place = _PLACE.match(text)
+    return ("" if single else f"inputs[{index}]: ") + (_of_part(place, text) if place else text)
+
+
+def of_pair(first: int, text: str) -> str:
+    """The message of an error of a request for scores, whose documents begin at `first`."""
+    place = _PLACE.match(text)
+    if not place:
+        return text
+    whose = "query" if place[1] == "queries" else f"documents[{first + int(place[2] or 0)}]"
+    return f"{whose}: {_of_part(place, text)}"
 
 
 def scores_of(reply: Mapping[str, Any]) -> list[float]:

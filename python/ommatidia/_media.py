@@ -140,10 +140,12 @@ def image_part(image: ImageLike) -> dict[str, Any]:
 
 def video_part(frames: Iterable[ImageLike]) -> dict[str, Any]:
     """A video of its frames, in order and all of one size."""
-    if isinstance(frames, (str, bytes, os.PathLike)):
+    if isinstance(frames, (str, bytes, os.PathLike)) or not isinstance(frames, Iterable):
         raise TypeError("video: expected a sequence of images, its frames; video files are not decoded")
-    encoded = ",".join(base64.b64encode(file_of(frame)).decode("ascii") for frame in frames)
-    return {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{encoded}"}}
+    encoded = [base64.b64encode(file_of(frame)).decode("ascii") for frame in frames]
+    if not encoded:
+        raise ValueError("video: expected at least one frame")
+    return {"type": "video_url", "video_url": {"url": "data:video/jpeg;base64," + ",".join(encoded)}}
 
 
 def _part(part: Any) -> Any:

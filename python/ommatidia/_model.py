@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ._answers import Answer, Piece, Ranked, RequestError, answer_of, error_of, parse_answer, piece_of
+from ._answers import Answer, BadRequest, Piece, Ranked, RequestError, answer_of, error_of, parse_answer, piece_of
 from ._bodies import (
     EMBEDDINGS,
     POOLING,
@@ -30,6 +30,10 @@ from ._bodies import (
     completion_body,
     embed_body,
     is_item,
+    json_of,
+    of_input,
+    of_pair,
+    query_content,
     request_body,
     score_body,
     scores_of,
@@ -59,7 +63,7 @@ _TASK_NAMES = {number: name for name, number in _TASKS.items()}
 
 
 def _word(name: str, value: str, words: Mapping[str, int], *refused: str) -> int:
-    if value not in words or value in refused:
+    if not isinstance(value, str) or value not in words or value in refused:
         raise ValueError(f"{name}: expected one of {', '.join(word for word in words if word not in refused)}, found {value!r}")
     return words[value]
 
@@ -80,8 +84,24 @@ def _number(name: str, value: int | None, least: int = 1, most: int = _INT64_MAX
     return number
 
 
-def _encoded(value: str | os.PathLike[str] | None) -> bytes | None:
+def _encoded(name: str, value: str | os.PathLike[str] | None) -> bytes | None:
+    if value is not None and not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}: expected a string, found {value!r}")
     return None if value is None else os.fsencode(value)
+
+
+def _flag(name: str, value: bool) -> int:
+    if value not in (False, True):
+        raise TypeError(f"{name}: expected True or False, found {value!r}")
+    return int(value)
+
+
+def _hosts(names: Iterable[str]) -> list[bytes]:
+    listed = list(several("allowed_media_domains", names, ""))
+    for name in listed:
+        if not isinstance(name, str):
+            raise TypeError(f"allowed_media_domains: expected strings, found {name!r}")
+    return [name.encode() for name in listed]
 
 
 def _progress_bar(total: int | None, wanted: bool) -> Any:
@@ -109,7 +129,10 @@ class _Reply:
         if not news.ended:
             return None
         self.call.end()
-        reply = json.loads(self._data or b"{}")
+        try:
+            reply = json.loads(self._data or b"{}")
+        except ValueError:
+            raise ValueError("expected a reply in JSON, found a stream or bytes: chat and complete give streams") from None
         if news.status != 200:
             raise error_of(news.status, reply)
         return reply
@@ -225,19 +248,19 @@ _Maker = Callable[[], tuple[Body, Callable[[Any], Any]]]
 
 
 class _Batch:
-    """Many requests, of which up to MAX_PARALLEL are under way. place: how a request is called in
-    errors, by its number. keep_errors: an exception is the result of its request."""
+    """Many requests, of which up to MAX_PARALLEL are under way. placed: the message of an error of
+    the request of that number. keep_errors: an exception is the result of its request."""
 
     def __init__(
         self,
         runtime: Runtime,
         makers: Iterator[_Maker],
-        place: Callable[[int], str],
+        placed: Callable[[int, str], str],
         total: int | None,
         use_tqdm: bool,
         keep_errors: bool = False,
     ) -> None:
-        self._runtime, self._makers, self._place, self._keep_errors = runtime, enumerate(makers), place, keep_errors
+        self._runtime, self._makers, self._placed, self._keep_errors = runtime, enumerate(makers), placed, keep_errors
         self.bell = Bell()
         self._running: dict[int, tuple[_Reply, Callable[[Any], Any]]] = {}
         self.results: dict[int, Any] = {}
@@ -263,7 +286,7 @@ class _Batch:
     def _fail(self, index: int, error: Exception) -> None:
         if not self._keep_errors or self._runtime.closed:
             if isinstance(error, (RequestError, TypeError, ValueError)) and len(error.args) == 1:
-                error.args = (f"{self._place(index)}: {error}",)
+                error.args = (self._placed(index, str(error)),)
             raise error
         self._keep(index, error)
 
@@ -348,24 +371,24 @@ class Model:
         weights = _word("dtype", dtype, _WEIGHTS, "int8")
         vision = _word("vision_dtype", vision_dtype, _WEIGHTS)
         kv_cache = _word("kv_cache_dtype", kv_cache_dtype, _WEIGHTS)
-        overrides = None if override_generation_config is None else json.dumps(override_generation_config).encode()
-        hosts = [name.encode() for name in several("allowed_media_domains", allowed_media_domains, "")]
+        overrides = None if override_generation_config is None else json_of("override_generation_config", override_generation_config)
+        hosts = _hosts(allowed_media_domains)
         domains = (ctypes.c_char_p * len(hosts))(*hosts)
         model_options = ModelOptions(
             struct_size=ctypes.sizeof(ModelOptions),
             weights=weights,
             vision_weights=vision,
             kv_cache=kv_cache,
-            quantization=_encoded(quantization),
-            isa=_encoded(isa),
+            quantization=_encoded("quantization", quantization),
+            isa=_encoded("isa", isa),
             n_threads=_number("threads", threads, most=_INT_MAX),
             max_model_len=_number("max_model_len", max_model_len),
             max_resized_bytes=_MAX_RESIZED_BYTES,
-            chat_template=int(trust_family_chat_template),
-            chat_template_file=_encoded(chat_template),
-            generation_config=_encoded(generation_config),
+            chat_template=_flag("trust_family_chat_template", trust_family_chat_template),
+            chat_template_file=_encoded("chat_template", chat_template),
+            generation_config=_encoded("generation_config", generation_config),
             override_generation_config=overrides,
-            mmproj=_encoded(mmproj),
+            mmproj=_encoded("mmproj", mmproj),
             task=_word("task", task, _TASKS),
         )
         engine_options = EngineOptions(
@@ -375,8 +398,8 @@ class Model:
         )
         service_options = ServiceOptions(
             struct_size=ctypes.sizeof(ServiceOptions),
-            reasoning_parser=_encoded(reasoning_parser),
-            tool_call_parser=_encoded(tool_call_parser),
+            reasoning_parser=_encoded("reasoning_parser", reasoning_parser),
+            tool_call_parser=_encoded("tool_call_parser", tool_call_parser),
             seeded=seed is not None,
             seed=_number("seed", seed, least=0),
             allowed_media_domains=ctypes.cast(domains, ctypes.c_void_p),
@@ -582,10 +605,8 @@ class Model:
         keep that many. A text of a model with a vector for each token is one that searches.
         return_exceptions: of several, return a list, with the exception in the place of an input
         that cannot be used, such as a damaged image."""
-        if is_item(inputs):
-            return self._vector_of(self._ask(self._embed_body(inputs, instruction, dimensions), Bell()))
         vectors = self._run(self._embeddings(inputs, instruction, dimensions, use_tqdm, return_exceptions))
-        return vectors if return_exceptions else self._stacked(vectors)
+        return self._result(vectors, inputs, return_exceptions)
 
     async def aembed(
         self,
@@ -597,10 +618,8 @@ class Model:
         return_exceptions: bool = False,
     ) -> Any:
         """`embed` for asyncio."""
-        if is_item(inputs):
-            return self._vector_of(await self._aask(self._embed_body(inputs, instruction, dimensions), Bell()))
         vectors = await self._arun(self._embeddings(inputs, instruction, dimensions, use_tqdm, return_exceptions))
-        return vectors if return_exceptions else self._stacked(vectors)
+        return self._result(vectors, inputs, return_exceptions)
 
     def score(
         self, query: Item, documents: Any, *, instruction: str | None = None, use_tqdm: bool = False
@@ -638,11 +657,11 @@ class Model:
 
     def request(self, path: str, body: Mapping[str, Any]) -> Any:
         """The reply of an endpoint of `omma serve` that takes JSON, such as "/tokenize"."""
-        return self._ask(body_of(path, body), Bell())
+        return self._ask(_body_given(path, body), Bell())
 
     async def arequest(self, path: str, body: Mapping[str, Any]) -> Any:
         """`request` for asyncio."""
-        return await self._aask(body_of(path, body), Bell())
+        return await self._aask(_body_given(path, body), Bell())
 
     # ---- tokens ----
 
@@ -733,35 +752,50 @@ class Model:
 
         listed = several("requests", requests, "; a single one is for chat")
         makers = (functools.partial(make, request) for request in listed)
-        return _Batch(self._runtime, makers, "requests[{}]".format, _length(requests), use_tqdm, keep_errors)
+        return _Batch(self._runtime, makers, "requests[{}]: {}".format, _length(requests), use_tqdm, keep_errors)
 
     def _embeddings(
-        self, inputs: Iterable[Item], instruction: str | None, dimensions: int | None, use_tqdm: bool, keep_errors: bool
+        self, inputs: Any, instruction: str | None, dimensions: int | None, use_tqdm: bool, keep_errors: bool
     ) -> _Batch:
         def make(item: Item) -> tuple[Body, Callable[[Any], Any]]:
-            return self._embed_body(item, instruction, dimensions), self._vector_of
+            path = POOLING if self.token_width else EMBEDDINGS
+            return embed_body(item, instruction, dimensions, path), self._vector_of
 
-        makers = (functools.partial(make, item) for item in several("inputs", inputs, ""))
-        return _Batch(self._runtime, makers, "inputs[{}]".format, _length(inputs), use_tqdm, keep_errors)
+        self._check_task("embed", embed_body("", None, None))
+        listed = [inputs] if (single := is_item(inputs)) else several("inputs", inputs, "")
+        makers = (functools.partial(make, item) for item in listed)
+        placed = functools.partial(of_input, single=single)
+        return _Batch(self._runtime, makers, placed, _length(listed), use_tqdm, keep_errors and not single)
 
     def _scores(self, query: Item, documents: Iterable[Item], instruction: str | None, use_tqdm: bool) -> _Batch:
         def make(group: list[Item]) -> tuple[Body, Callable[[Any], Any]]:
-            return score_body(query, group, instruction), scores_of
+            return score_body(asked, group, instruction), scores_of
 
+        asked = query_content(query)
+        self._check_task("score", score_body(asked, [""], None))
         together = 1 if self._task == _TASKS["score"] else _SCORED_TOGETHER
         makers = (functools.partial(make, group) for group in _groups(several("documents", documents, ""), together))
         total = _length(documents)
         n_groups = None if total is None else -(-total // together)
-        return _Batch(self._runtime, makers, lambda group: f"documents[{group * together}:]", n_groups, use_tqdm)
+        return _Batch(self._runtime, makers, lambda group, text: of_pair(group * together, text), n_groups, use_tqdm)
 
-    def _embed_body(self, item: Item, instruction: str | None, dimensions: int | None) -> Body:
-        return embed_body(item, instruction, dimensions, POOLING if self.token_width else EMBEDDINGS)
+    def _check_task(self, task: str, body: Body) -> None:
+        """What fails with any input fails before the first; scores are made of vectors too."""
+        if self.token_width or _TASK_NAMES[self._task] in ("embed", task):
+            return
+        try:
+            self._ask(body, Bell())  # is refused at once
+        except BadRequest as error:
+            error.args = (f'{error}; Model(..., task="{task}") asks this one for them',)
+            raise
 
     def _vector_of(self, reply: dict[str, Any]) -> Vectors:
         return token_vectors_of(reply, self.token_width) if self.token_width else vector_of(reply)
 
-    def _stacked(self, vectors: list[Vectors]) -> Any:
-        if self.token_width:
+    def _result(self, vectors: list[Vectors], inputs: Any, keep_errors: bool) -> Any:
+        if is_item(inputs):
+            return vectors[0]
+        if self.token_width or keep_errors:
             return vectors
         return np.stack(vectors) if vectors else np.empty((0, 0), np.float32)
 
@@ -784,6 +818,14 @@ class Model:
             batch.end()
 
 
+def _body_given(path: str, body: Mapping[str, Any]) -> Body:
+    if not isinstance(path, str):
+        raise TypeError(f"path: expected a string, found {type(path).__name__}")
+    if not isinstance(body, Mapping) or not all(isinstance(name, str) for name in body):
+        raise TypeError(f"body: expected a dict of fields by their names, found {body!r:.60}")
+    return body_of(path, body)
+
+
 def _streamed(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"stream_options": {"include_usage": True}, **fields, "stream": True}
 
@@ -798,8 +840,7 @@ def _length(values: Iterable[Any]) -> int | None:
 
 def _check_top_n(top_n: int | None) -> None:
     """Below 0 it would count from the end."""
-    if top_n is not None and top_n < 0:
-        raise ValueError(f"top_n: expected at least 0, found {top_n}")
+    _number("top_n", top_n, least=0)
 
 
 def _ranked(scores: np.ndarray[Any, np.dtype[np.float64]], top_n: int | None) -> list[Ranked]:
@@ -820,5 +861,11 @@ def _joined(scores: list[list[float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
 def max_sim(query: Vectors, document: Vectors) -> float:
     """The score of a document's token vectors [m, width] for a query's [n, width]: the sum over the
     query's of the largest product with one of the document's."""
+    for name, vectors in (("query", query), ("document", document)):
+        if not isinstance(vectors, np.ndarray) or vectors.ndim != 2:
+            found = list(vectors.shape) if isinstance(vectors, np.ndarray) else type(vectors).__name__
+            raise TypeError(f"{name}: expected an array [n_tokens, width], found {found}")
+    if query.shape[1] != document.shape[1] or not len(document):
+        raise ValueError(f"document: expected [at least 1, {query.shape[1]}], found {list(document.shape)}")
     products = query.astype(np.float64) @ document.astype(np.float64).T
     return float(products.max(axis=1).sum())

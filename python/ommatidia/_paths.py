@@ -58,6 +58,8 @@ def _called(name: str) -> list[str]:
 
 def find_model(name: str | os.PathLike[str] | None) -> Path:
     """The directory or GGUF file of a model. FileNotFoundError where there is none."""
+    if not isinstance(name, (str, os.PathLike, type(None))) or name == "":
+        raise TypeError(f"model: expected a path or a name, found {name!r}")
     if name is None or name == "demo" and not Path("demo").exists():
         return _demo()
     path = Path(name)
