@@ -79,6 +79,8 @@ struct ommai_bf16_tile_kernel {
    * from x, any rows at a time. Calls for different rows may run at the same time. */
   void (*pack)(const struct ommai_bf16_tile *tile);
   void (*run)(const struct ommai_bf16_tile *tile);
+  /* The same, to the bit, for a CPU whose first level of cache is small; NULL: this does. */
+  const struct ommai_bf16_tile_kernel *small_l1;
 };
 
 /* Bytes of packed rows: n_rows up to a multiple of 16; 0 where the kernel reads x. */

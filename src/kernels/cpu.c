@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "kernels/amx.h"
@@ -101,6 +102,15 @@ bool ommai_cpu_has_vnni(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+bool ommai_cpu_small_l1(void) {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  return bytes > 0 && bytes < 48 * 1024;
 #else
   return false;
 #endif

@@ -30,6 +30,11 @@ bool ommai_cpu_has(enum ommai_cpu_level level);
 /* Whether it has AVX-512 VNNI, which CPUs of level avx512 may have, and all of avx512_bf16 do. */
 bool ommai_cpu_has_vnni(void);
 
+/* Whether the first level of cache for data is known to have less than 48 KiB, as Zen 4 and Intel's
+ * CPUs before Ice Lake have (32 KiB). Which kernels are the faster ones depends on it, no bit of
+ * their results. */
+bool ommai_cpu_small_l1(void);
+
 /* What keeps this machine from running `level`: the first feature that the CPU lacks, in
  * /proc/cpuinfo's word; what ommai_amx_lacks says; or "another architecture". NULL where it can run
  * it. */

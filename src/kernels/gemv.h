@@ -64,6 +64,8 @@ struct ommai_gemv_kernels {
    * padding. Where memory brings several panels faster than one after the other. */
   void (*panels_bf16)(const ommai_bf16 *weights, int64_t panel_elements, int n_panels, const ommai_bf16 *x, int64_t x_stride,
                       int n_rows, int64_t n_k, float *sums);
+  /* The same, to the bit, for a CPU whose first level of cache is small; NULL: this does. */
+  const struct ommai_gemv_kernels *small_l1;
 };
 
 /* All there are: X(level). */

@@ -63,6 +63,8 @@ struct ommai_integer_kernels {
   ommai_integer_kernel s8, u4;
   /* NULL: memory brings one panel after the other as fast */
   ommai_integer_row_kernel row_s8, row_u4;
+  /* The same, to the bit, for a CPU whose first level of cache is small; NULL: this does. */
+  const struct ommai_integer_kernels *small_l1;
 };
 
 /* All there are: X(level). */

@@ -10,6 +10,12 @@ static bool has_bf16_products(enum ommai_cpu_level level) {
   return level == OMMAI_CPU_AVX512_BF16 || level == OMMAI_CPU_AMX || level == OMMAI_CPU_NEON_BF16;
 }
 
+static void choose_for_small_l1(struct ommai_linear_context *context) {
+  if (context->gemv->small_l1) context->gemv = context->gemv->small_l1;
+  if (context->bf16_tile && context->bf16_tile->small_l1) context->bf16_tile = context->bf16_tile->small_l1;
+  if (context->integer->small_l1) context->integer = context->integer->small_l1;
+}
+
 enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_workers, const struct omma_allocator *allocator,
                                              struct ommai_linear_context **out, struct omma_error *error) {
   if (n_workers < 1 || n_workers > OMMAI_LINEAR_MAX_WORKERS) {
@@ -27,6 +33,7 @@ enum omma_status ommai_linear_context_create(enum ommai_cpu_level level, int n_w
   context->f32_tile = ommai_f32_tile_select(level);
   context->integer = ommai_integer_select(level);
   context->row_ops = ommai_row_ops(level);
+  if (ommai_cpu_small_l1()) choose_for_small_l1(context);
   context->scratch = ommai_allocate(allocator, (size_t)n_workers, sizeof *context->scratch);
   if (!context->scratch) {
     ommai_linear_context_destroy(context);

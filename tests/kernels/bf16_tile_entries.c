@@ -23,7 +23,7 @@ static void fill_bf16(struct guarded *memory, struct test_random *random) {
  * others. */
 static struct problem make_problem(const struct kernel_entry *entry, struct test_random *random, int64_t n_k, int64_t n_rows,
                                    int64_t gap, int form) {
-  const struct ommai_bf16_tile_kernel *kernel = ommai_bf16_tile_select(entry->level);
+  const struct ommai_bf16_tile_kernel *kernel = entry->kernel;
   int64_t n_panels = test_random_range(random, 1, kernel->max_panels), columns = n_panels * PANEL;
   struct problem p = {.tile = {.n_k = n_k, .n_rows = n_rows, .n_panels = n_panels, .x_stride = n_k + gap}};
   p.tile.panel_elements = (n_k + 31) / 32 * 32 * PANEL;
@@ -219,10 +219,10 @@ static void pack_rows(const struct ommai_bf16_tile_kernel *kernel, struct ommai_
 
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 2, 1);
+  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 4, 1);
   int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8), gap = test_random_range(&random, 0, 5);
   struct problem p = make_problem(entry, &random, n_k, n_rows, gap, (int)(seed % 3));
-  const struct ommai_bf16_tile_kernel *kernel = ommai_bf16_tile_select(entry->level);
+  const struct ommai_bf16_tile_kernel *kernel = entry->kernel;
   double worst = 0.0;
   pack_rows(kernel, p.tile);
   kernel->run(&p.tile);
@@ -258,7 +258,7 @@ static struct kernel_call tile_call(const struct kernel_entry *entry) {
   struct test_random random = {1};
   struct bench *bench = calloc(1, sizeof *bench);
   bench->problem = make_problem(entry, &random, BENCH_K, BENCH_ROWS, 0, 0);
-  bench->kernel = ommai_bf16_tile_select(entry->level);
+  bench->kernel = entry->kernel;
   if (bench->kernel->pack) bench->kernel->pack(&bench->problem.tile);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = bench};
   call.flops = 2.0 * BENCH_ROWS * BENCH_K * PANEL * (double)bench->problem.tile.n_panels;
@@ -270,6 +270,10 @@ static struct kernel_call tile_call(const struct kernel_entry *entry) {
 void kernel_list_bf16_tiles(struct kernel_list *list) {
   static const struct kernel_family family = {check_tile, tile_call};
   for (int i = 0; ommai_bf16_tile_kernels[i]; i++) {
-    kernel_list_add(list, &family, "bf16_tile", ommai_bf16_tile_kernels[i]->level, NULL, 0);
+    const struct ommai_bf16_tile_kernel *kernel = ommai_bf16_tile_kernels[i];
+    kernel_list_add(list, &family, "bf16_tile", kernel->level, kernel, 0);
+    if (!kernel->small_l1) continue;
+    struct kernel_entry *entry = kernel_list_add(list, &family, "bf16_tile_small_l1", kernel->level, kernel->small_l1, 0);
+    snprintf(entry->scalar, sizeof entry->scalar, "bf16_tile_scalar");
   }
 }

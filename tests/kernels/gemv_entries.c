@@ -91,7 +91,7 @@ static double check_gemv(const struct kernel_entry *entry, uint64_t seed) {
   int64_t n_k = kernel_size(&random, 1, MAX_K, test_random_range(&random, 0, 1) ? 32 : 256);
   int n_rows = (int)kernel_size(&random, 1, GROUP, 4);
   struct product p = make_product(&random, (enum operation)entry->index, n_k, n_rows, test_random_range(&random, 0, 5));
-  p.kernels = ommai_gemv_select(entry->level);
+  p.kernels = entry->kernel;
   float *sums = (float *)(void *)p.sums.data, before = 0.5f, alone[COLUMNS];
   for (int i = 0; i < p.n_rows * p.n_columns; i++) sums[i] = before;
   run(&p, 0, p.n_rows, sums);
@@ -129,7 +129,7 @@ static struct kernel_call gemv_call(const struct kernel_entry *entry) {
   struct test_random random = {1};
   struct product *p = calloc(1, sizeof *p);
   *p = make_product(&random, (enum operation)entry->index, BENCH_K, BENCH_ROWS, 0);
-  p->kernels = ommai_gemv_select(entry->level);
+  p->kernels = entry->kernel;
   memset(p->sums.data, 0, p->sums.size);
   struct kernel_call call = {.run = bench_run, .release = release_bench, .context = p};
   call.flops = 2.0 * BENCH_K * p->n_rows * p->n_columns;
@@ -249,6 +249,13 @@ static bool same_kernel(const struct ommai_gemv_kernels *a, const struct ommai_g
   }
 }
 
+/* A kernel in products of bf16 that the scalar level has under another name. */
+static void add_to_bf16(struct kernel_list *list, const struct kernel_family *family, const char *name,
+                        const struct ommai_gemv_kernels *kernels) {
+  struct kernel_entry *entry = kernel_list_add(list, family, name, kernels->level, kernels, PANEL_BF16);
+  snprintf(entry->scalar, sizeof entry->scalar, "%s_scalar", names[PANEL_BF16]);
+}
+
 /* A kernel belongs to the lowest level that has it. */
 void kernel_list_gemv(struct kernel_list *list) {
   static const struct kernel_family family = {check_gemv, gemv_call}, side_by_side = {check_side_by_side, side_by_side_call};
@@ -257,10 +264,9 @@ void kernel_list_gemv(struct kernel_list *list) {
     for (int i = kernels->panels_bf16 ? PANEL_F32 : PANEL_BF16; i < OPERATIONS; i++) {
       bool known = false;
       for (int lower = 0; lower < table; lower++) known = known || same_kernel(ommai_gemv_kernels[lower], kernels, i);
-      if (!known) kernel_list_add(list, &family, names[i], kernels->level, NULL, i);
+      if (!known) kernel_list_add(list, &family, names[i], kernels->level, kernels, i);
     }
-    if (!kernels->panels_bf16) continue;
-    struct kernel_entry *entry = kernel_list_add(list, &side_by_side, "gemv_panels_bf16", kernels->level, kernels, 0);
-    snprintf(entry->scalar, sizeof entry->scalar, "%s_scalar", names[PANEL_BF16]);
+    if (kernels->panels_bf16) add_to_bf16(list, &side_by_side, "gemv_panels_bf16", kernels);
+    if (kernels->small_l1) add_to_bf16(list, &family, "gemv_panel_bf16_small_l1", kernels->small_l1);
   }
 }

@@ -240,6 +240,11 @@ void kernel_list_integer(struct kernel_list *list) {
                kernels->uses_vnni && kernels->level == OMMAI_CPU_AVX512 ? "_vnni" : "");
       struct kernel_entry *entry = kernel_list_add(list, &family, name, kernels->level, kernels, kind);
       snprintf(entry->scalar, sizeof entry->scalar, "integer_%s_scalar", kind == U4 ? "u4" : "s8");
+      if (kernels->small_l1) {
+        strcat(name, "_small_l1");
+        struct kernel_entry *small = kernel_list_add(list, &family, name, kernels->level, kernels->small_l1, kind);
+        snprintf(small->scalar, sizeof small->scalar, "%s", entry->scalar);
+      }
       if (!row_kernel_of(kernels, kind)) continue;
       snprintf(name, sizeof name, "integer_row_%s", kind == U4 ? "u4" : "s8");
       struct kernel_entry *row = kernel_list_add(list, &row_family, name, kernels->level, kernels, kind);

@@ -1,7 +1,9 @@
 /* Six rows by 64 columns: 24 accumulators, four registers of weights, a pair of a row's inputs in
- * every lane of one. Ten loads for 24 products. A block of weights stays in the first level of
- * cache while all rows pass over it, and the ones after it are asked for meanwhile, a line at a
- * time: many at once would keep the rows' own loads waiting. */
+ * every lane of one. Ten loads for 24 products. A block of weights, 32 KiB, stays in the first
+ * level of cache while all rows pass over it, and the ones after it are asked for meanwhile, a line
+ * at a time: many at once would keep the rows' own loads waiting. Where the first level holds no
+ * such block next to the rows, the second brings weights fast enough, and a block is as large as
+ * that allows: sums pass through memory between blocks. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -11,7 +13,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { PANEL = OMMAI_PANEL_COLUMNS, VECTORS = 4, LANES = 16, MAX_ROWS = 6, BLOCK_K = 256, STEP_K = 8, LINE = 64 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, VECTORS = 4, LANES = 16, MAX_ROWS = 6, STEP_K = 8, LINE = 64 };
+enum { BLOCK_K = 256, BLOCK_K_IN_L2 = 1024 };
 
 /* Some inputs of some rows. */
 struct block {
@@ -19,6 +22,7 @@ struct block {
   const ommai_bf16 *weights, *x;
   int64_t n_k, row;
   bool begins, ends;  /* the sums */
+  bool asks;          /* for y before it is written */
   const char *coming; /* weights to ask for, that many bytes for each STEP_K inputs */
   int64_t coming_bytes;
 };
@@ -55,13 +59,14 @@ INLINE void write_sums(const struct ommai_bf16_tile *tile, __m512 sum, int64_t r
   _mm512_storeu_ps(y, tile->accumulate ? _mm512_add_ps(_mm512_loadu_ps(y), sum) : sum);
 }
 
-/* What y holds is wanted at the end. */
+/* y is wanted at the end. */
 INLINE void ask_for_y(const struct ommai_bf16_tile *tile, int64_t row, const int n_rows) {
+  const int64_t size = tile->y_type == OMMA_BF16 ? sizeof(ommai_bf16) : sizeof(float);
 #pragma GCC unroll 6
   for (int i = 0; i < n_rows; i++) {
-    const float *y = (const float *)tile->y + (row + i) * tile->y_stride;
+    const char *y = (const char *)tile->y + (row + i) * tile->y_stride * size;
 #pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) _mm_prefetch((const char *)(y + LANES * v), _MM_HINT_T0);
+    for (int v = 0; v < VECTORS; v++) _mm_prefetch(y + LANES * v * size, _MM_HINT_T0);
   }
 }
 
@@ -78,7 +83,7 @@ INLINE void rows_times_block(const struct block *block, const int n_rows) {
       sum[row][v] = block->begins ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + row * PANEL + LANES * v);
     }
   }
-  if (block->ends && block->tile->accumulate) ask_for_y(block->tile, block->row, n_rows);
+  if (block->ends && block->asks) ask_for_y(block->tile, block->row, n_rows);
   for (; k + STEP_K <= n_k; k += STEP_K) {
     for (const char *end = coming + block->coming_bytes; coming < end; coming += LINE) _mm_prefetch(coming, _MM_HINT_T1);
 #pragma GCC unroll 4
@@ -110,13 +115,14 @@ static void some_rows(const struct block *block, int n_rows) {
   }
 }
 
-static void run(const struct ommai_bf16_tile *tile) {
+static void run_blocks(const struct ommai_bf16_tile *tile, int64_t block_k, bool asks) {
   /* Lines asked for in a step, so that a block's are while all groups of rows pass over the one
    * before. */
   int64_t step_lines = ommai_div_up(STEP_K * PANEL * 2 / LINE, ommai_div_up(tile->n_rows, MAX_ROWS));
-  for (int64_t k = 0; k < tile->n_k; k += BLOCK_K) {
-    int64_t n_k = ommai_min_i64(BLOCK_K, tile->n_k - k);
+  for (int64_t k = 0; k < tile->n_k; k += block_k) {
+    int64_t n_k = ommai_min_i64(block_k, tile->n_k - k);
     struct block block = {.tile = tile, .weights = tile->weights + k * PANEL, .n_k = n_k, .coming_bytes = step_lines * LINE};
+    block.asks = tile->accumulate || asks;
     block.begins = k == 0;
     block.ends = k + n_k == tile->n_k;
     block.coming = (const char *)(block.weights + ommai_round_up(n_k, 2) * PANEL);
@@ -129,4 +135,12 @@ static void run(const struct ommai_bf16_tile *tile) {
   }
 }
 
-const struct ommai_bf16_tile_kernel ommai_bf16_tile_avx512_bf16 = {.level = OMMAI_CPU_AVX512_BF16, .max_panels = 1, .run = run};
+static void run(const struct ommai_bf16_tile *tile) { run_blocks(tile, BLOCK_K, false); }
+
+static void run_small_l1(const struct ommai_bf16_tile *tile) { run_blocks(tile, BLOCK_K_IN_L2, true); }
+
+static const struct ommai_bf16_tile_kernel small_l1 = {
+    .level = OMMAI_CPU_AVX512_BF16, .max_panels = 1, .run = run_small_l1};
+
+const struct ommai_bf16_tile_kernel ommai_bf16_tile_avx512_bf16 = {
+    .level = OMMAI_CPU_AVX512_BF16, .max_panels = 1, .run = run, .small_l1 = &small_l1};

@@ -10,7 +10,11 @@ enum {
   HELD_ROWS = 3, /* whose sums over groups registers hold as well */
   BLOCK_K = 256,
   LINE = 64 * VECTORS, /* bytes */
-  STREAM_ROWS = 16     /* up to which weights are read as they come from memory */
+  STREAM_ROWS = 16,    /* up to which weights are read as they come from memory */
+  /* Where the first level of cache has 32 KiB: blocks for the second, which brings lines as fast as
+   * they are multiplied, and passes of many rows that ask for 64 bytes with each line. */
+  BLOCK_K_IN_L2 = 1024,
+  HALF_LINE_ROWS = 3 * MAX_ROWS /* up to which that is less than their share */
 };
 
 INLINE void start(const struct integer_block *block, int raised, const int n_rows, __m512i (*acc)[VECTORS]) {
@@ -113,7 +117,7 @@ INLINE void some_rows(const struct integer_block *block, const bool half, const 
 
 /* pieces: of 64 bytes that a line of a pass asks for: all of a later line in the only pass of few
  * rows, a share of the next block's where several passes share it, none where many rows pass and
- * each asks for its share at once. */
+ * each pass asks for its share at once. */
 INLINE void all_rows(const struct integer_block *block, const bool half, const int pieces) {
   const int64_t passes = ommai_div_up(block->n_rows, MAX_ROWS), bytes = block->n_k * PANEL / (half ? 2 : 1);
   struct integer_coming burst = integer_coming(block, half ? 4 : 8, MAX_ROWS);
@@ -135,19 +139,23 @@ INLINE void all_rows(const struct integer_block *block, const bool half, const i
   }
 }
 
-INLINE void all_rows_of(const struct integer_block *block, const bool half) {
+INLINE void all_rows_of(const struct integer_block *block, const bool half, const bool small_l1) {
   if (block->n_rows <= MAX_ROWS) {
     all_rows(block, half, VECTORS);
-  } else if (block->n_rows <= STREAM_ROWS) {
+  } else if (block->n_rows <= (small_l1 ? HALF_LINE_ROWS : STREAM_ROWS)) {
     all_rows(block, half, VECTORS / 2);
   } else {
-    all_rows(block, half, 0);
+    all_rows(block, half, small_l1 ? 1 : 0);
   }
 }
 
-static void block_s8(const struct integer_block *block) { all_rows_of(block, false); }
+static void block_s8(const struct integer_block *block) { all_rows_of(block, false, false); }
 
-static void block_u4(const struct integer_block *block) { all_rows_of(block, true); }
+static void block_u4(const struct integer_block *block) { all_rows_of(block, true, false); }
+
+static void block_s8_small_l1(const struct integer_block *block) { all_rows_of(block, false, true); }
+
+static void block_u4_small_l1(const struct integer_block *block) { all_rows_of(block, true, true); }
 
 /* ---- few rows over a whole panel ------------------------------------------------------------- */
 
@@ -190,5 +198,28 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   }
 }
 
+static int64_t block_k_small_l1(const struct ommai_integer_rows *rows) {
+  return rows->n_rows <= STREAM_ROWS ? BLOCK_K : BLOCK_K_IN_L2;
+}
+
+static void run_s8_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  if (is_few(panel, rows)) {
+    streams_s8[rows->n_rows - 1](panel, rows, sums);
+  } else {
+    integer_for_each_block(panel, rows, 8, MAX_ROWS, block_k_small_l1(rows), sums, block_s8_small_l1);
+  }
+}
+
+static void run_u4_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
+  if (is_few(panel, rows)) {
+    streams_u4[rows->n_rows - 1](panel, rows, sums);
+  } else {
+    integer_for_each_block(panel, rows, 4, MAX_ROWS, block_k_small_l1(rows), sums, block_u4_small_l1);
+  }
+}
+
+static const struct ommai_integer_kernels small_l1 = {
+    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8_small_l1, .u4 = run_u4_small_l1};
+
 const struct ommai_integer_kernels ommai_integer_avx512_vnni = {
-    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4};
+    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4, .small_l1 = &small_l1};
