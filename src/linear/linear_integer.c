@@ -102,8 +102,14 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
     }
     return;
   }
-  for (int64_t row = 0; row < n_rows; row++) ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
-  ommai_linear_finish_sums(linear->context, call, n_rows, n, sums, y);
+  for (int64_t first = 0; first < n_rows; first += OMMAI_LINEAR_FINISHED_ROWS) {
+    int64_t end = ommai_min_i64(first + OMMAI_LINEAR_FINISHED_ROWS, n_rows);
+    for (int64_t row = first; row < end; row++) {
+      ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
+    }
+    ommai_linear_finish_sums(linear->context, call, end - first, n, sums + first * PANEL,
+                             ommai_element(y, first * call->y_stride, call->y_type));
+  }
 }
 
 /* ---- few rows -------------------------------------------------------------------------------- */

@@ -111,6 +111,10 @@ enum omma_status ommai_linear_check(const struct ommai_linear_context *context, 
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_context *context,
                                                  const struct ommai_linear_spec *spec);
 
+/* Rows that are activated before they are written: few, so that what is written is on its way to
+ * memory while the next ones are computed. */
+enum { OMMAI_LINEAR_FINISHED_ROWS = 8 };
+
 /* A panel's sums [n_rows][64], bias included: activates them, and writes or adds the first n of
  * each row to y. */
 void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,

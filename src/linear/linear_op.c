@@ -85,10 +85,6 @@ static void activate(const struct ommai_row_ops *ops, enum ommai_activation acti
   }
 }
 
-/* Rows that are activated before they are written: few, so that what is written is on its way to
- * memory while the next ones are computed. */
-enum { FINISHED_ROWS = 8 };
-
 static void finish_rows(const struct ommai_row_ops *ops, const struct ommai_linear_call *call, int64_t n_rows, int64_t n,
                         float *sums, void *y) {
   activate(ops, call->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
@@ -104,8 +100,8 @@ static void finish_rows(const struct ommai_row_ops *ops, const struct ommai_line
 
 void ommai_linear_finish_sums(const struct ommai_linear_context *context, const struct ommai_linear_call *call, int64_t n_rows,
                               int64_t n, float *sums, void *y) {
-  for (int64_t row = 0; row < n_rows; row += FINISHED_ROWS) {
-    int64_t count = ommai_min_i64(FINISHED_ROWS, n_rows - row);
+  for (int64_t row = 0; row < n_rows; row += OMMAI_LINEAR_FINISHED_ROWS) {
+    int64_t count = ommai_min_i64(OMMAI_LINEAR_FINISHED_ROWS, n_rows - row);
     finish_rows(context->row_ops, call, count, n, sums + row * OMMAI_PANEL_COLUMNS,
                 ommai_element(y, row * call->y_stride, call->y_type));
   }

@@ -219,7 +219,7 @@ static void pack_rows(const struct ommai_bf16_tile_kernel *kernel, struct ommai_
 
 static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
-  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 4, 1);
+  int64_t n_k = kernel_size(&random, 1, MAX_K, 32) + 256 * kernel_size(&random, 0, 8, 4);
   int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8), gap = test_random_range(&random, 0, 5);
   struct problem p = make_problem(entry, &random, n_k, n_rows, gap, (int)(seed % 3));
   const struct ommai_bf16_tile_kernel *kernel = entry->kernel;

@@ -5,7 +5,7 @@
 #include "kernels/integer_panel.h"
 #include "kernels/kernel_entry.h"
 
-enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, MAX_K = 1024, S8 = 0, U4 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, MAX_K = 2176, S8 = 0, U4 };
 
 /* A panel and rows, each between its pages. */
 struct trial {

@@ -14,7 +14,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum { PANEL = OMMAI_PANEL_COLUMNS, VECTORS = 4, LANES = 16, MAX_ROWS = 6, STEP_K = 8, LINE = 64 };
-enum { BLOCK_K = 256, BLOCK_K_IN_L2 = 1024 };
+enum { BLOCK_K = 256, BLOCK_K_IN_L2 = 2048 };
 
 /* Some inputs of some rows. */
 struct block {

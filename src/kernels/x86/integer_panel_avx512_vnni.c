@@ -13,7 +13,7 @@ enum {
   STREAM_ROWS = 16,    /* up to which weights are read as they come from memory */
   /* Where the first level of cache has 32 KiB: blocks for the second, which brings lines as fast as
    * they are multiplied, and passes of many rows that ask for 64 bytes with each line. */
-  BLOCK_K_IN_L2 = 1024,
+  BLOCK_K_IN_L2 = 2048,
   HALF_LINE_ROWS = 3 * MAX_ROWS /* up to which that is less than their share */
 };
 
