@@ -163,10 +163,12 @@ class _Events:
 
 
 class Stream(Iterator[Piece]):
-    """The pieces of an answer as they are generated. Closing it, or leaving it, ends the answer."""
+    """The pieces of an answer as they are generated. Closing it, or leaving it, ends the answer.
+    Until then it keeps its model open where nothing else refers to it."""
 
-    def __init__(self, call: Call, bell: Bell) -> None:
+    def __init__(self, call: Call, bell: Bell, model: Model) -> None:
         self._events, self._bell = _Events(call), bell
+        self._model: Model | None = model
         self._pieces: list[dict[str, Any]] = []
 
     def __next__(self) -> Piece:
@@ -186,6 +188,7 @@ class Stream(Iterator[Piece]):
         """Cancels what is not there yet."""
         self._pieces, self._events.ended = [], True
         self._events.call.end()
+        self._model = None
 
     def __repr__(self) -> str:
         return f"<ommatidia.Stream, {'ended' if self._events.ended else 'under way'}>"
@@ -200,8 +203,9 @@ class Stream(Iterator[Piece]):
 class AsyncStream(AsyncIterator[Piece]):
     """The same for `async for`."""
 
-    def __init__(self, call: Call, bell: Bell) -> None:
+    def __init__(self, call: Call, bell: Bell, model: Model) -> None:
         self._events, self._bell = _Events(call), bell
+        self._model: Model | None = model
         self._pieces: list[dict[str, Any]] = []
 
     async def __anext__(self) -> Piece:
@@ -220,6 +224,7 @@ class AsyncStream(AsyncIterator[Piece]):
         """Cancels what is not there yet."""
         self._pieces, self._events.ended = [], True
         self._events.call.end()
+        self._model = None
 
     def __repr__(self) -> str:
         return f"<ommatidia.AsyncStream, {'ended' if self._events.ended else 'under way'}>"
@@ -284,9 +289,9 @@ class _Batch:
                 self._fail(index, error)
 
     def _fail(self, index: int, error: Exception) -> None:
+        if isinstance(error, (RequestError, TypeError, ValueError)) and len(error.args) == 1:
+            error.args = (self._placed(index, str(error)),)
         if not self._keep_errors or self._runtime.closed:
-            if isinstance(error, (RequestError, TypeError, ValueError)) and len(error.args) == 1:
-                error.args = (self._placed(index, str(error)),)
             raise error
         self._keep(index, error)
 
@@ -479,7 +484,7 @@ class Model:
         closed."""
         bell = Bell()
         if stream:
-            return Stream(self._begin_stream(chat_body(messages, **_streamed(fields)), bell), bell)
+            return Stream(self._begin_stream(chat_body(messages, **_streamed(fields)), bell), bell, self)
         wanted = fields.get("response_format")
         return parse_answer(answer_of(self._ask(chat_body(messages, **fields), bell)), wanted)
 
@@ -536,7 +541,7 @@ class Model:
         """`chat` for asyncio. Cancelling the task ends the answer."""
         bell = Bell()
         if stream:
-            return AsyncStream(self._begin_stream(chat_body(messages, **_streamed(fields)), bell), bell)
+            return AsyncStream(self._begin_stream(chat_body(messages, **_streamed(fields)), bell), bell, self)
         wanted = fields.get("response_format")
         return parse_answer(answer_of(await self._aask(chat_body(messages, **fields), bell)), wanted)
 
@@ -551,7 +556,7 @@ class Model:
         list of texts each is continued, and `choices` of the answer has all of them."""
         bell = Bell()
         if stream:
-            return Stream(self._begin_stream(completion_body(prompt, **_streamed(fields)), bell), bell)
+            return Stream(self._begin_stream(completion_body(prompt, **_streamed(fields)), bell), bell, self)
         return answer_of(self._ask(completion_body(prompt, **fields), bell))
 
     @overload
@@ -564,7 +569,7 @@ class Model:
         """`complete` for asyncio."""
         bell = Bell()
         if stream:
-            return AsyncStream(self._begin_stream(completion_body(prompt, **_streamed(fields)), bell), bell)
+            return AsyncStream(self._begin_stream(completion_body(prompt, **_streamed(fields)), bell), bell, self)
         return answer_of(await self._aask(completion_body(prompt, **fields), bell))
 
     def batch(

@@ -183,8 +183,8 @@ static enum omma_status check_inputs(const struct omma_tower *tower, const struc
       return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "patches", "image %zu: patches or output missing", i);
     }
     if (inputs[i].type != OMMA_F32 && inputs[i].type != tower->network.tower.dtype) {
-      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "patches", "image %zu: patches of type %d in a tower of %s", i,
-                              (int)inputs[i].type, ommai_dtype_name(tower->network.tower.dtype));
+      return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "patches", "image %zu: patches of another type than f32 and the tower's own, %s", i,
+                              ommai_dtype_name(tower->network.tower.dtype));
     }
   }
   return OMMA_OK;

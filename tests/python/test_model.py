@@ -251,9 +251,29 @@ def test_a_batch_is_in_order_and_equal_to_one_by_one(demo, capsys):
     assert demo.batch([]) == []
     failed = demo.batch(["a", {"prompt": "a", "temperature": -1}, "b"], max_tokens=1, return_exceptions=True)
     assert [isinstance(answer, RequestError) for answer in failed] == [False, True, False]
+    assert str(failed[1]).startswith("requests[1]: ")
     with pytest.raises(BadRequest, match="temperature"):
         demo.batch(["a", {"prompt": "a", "temperature": -1}], ignore_eos=True)
     settle(demo)
+
+
+def test_a_stream_keeps_its_model_open(demo):
+    """Nothing else refers to it, and it is freed once the stream has ended or is closed."""
+    fields = {"temperature": 0, "max_tokens": 6, "stream": True}
+    alone = demo.chat("What is this?", **{**fields, "stream": False}).text
+
+    async def awaited():
+        stream = await Model(demo.path).achat("What is this?", **fields)
+        gc.collect()
+        return "".join([piece.text async for piece in stream]), stream
+
+    stream, left = Model(demo.path).chat("What is this?", **fields), Model(demo.path).chat("What is this?", **fields)
+    gc.collect()
+    assert "".join(piece.text for piece in stream) == alone
+    found, ended = asyncio.run(awaited())
+    assert found == alone
+    left.close()
+    assert all(done._model is None for done in (stream, ended, left))
 
 
 def test_a_request_that_cannot_be_made_is_one_of_the_exceptions(demo, tmp_path):

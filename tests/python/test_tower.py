@@ -126,7 +126,7 @@ def test_refusals(tmp_path):
         ([[0, 4, 6]], pixels, "multiples of 2"),
         ([1, 4, 6], pixels, r"\[n, 3\]"),
         (IMAGES, pixels[:, ::2], "contiguous"),
-        (IMAGES, pixels.astype(np.float16), "patches of type"),
+        (IMAGES, pixels.astype(np.float16), "image 0: patches of another type than f32 and the tower's own, f32"),
         (IMAGES, pixels.astype(np.float64), "expected float32"),
     ):
         with pytest.raises(ValueError, match=message):
