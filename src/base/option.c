@@ -15,6 +15,14 @@
 
 #define BLANKS " \t\n\r\f\v"
 
+bool ommai_strings_add(struct ommai_strings *list, const char *word) {
+  void *items = list->items;
+  if (!ommai_grow(&items, &list->capacity, list->count, 1, sizeof *list->items, &ommai_default_allocator)) return false;
+  list->items = items;
+  list->items[list->count++] = word;
+  return true;
+}
+
 void ommai_strings_release(struct ommai_strings *list) {
   ommai_release(&ommai_default_allocator, list->items, list->capacity, sizeof *list->items);
   *list = (struct ommai_strings){0};
@@ -160,13 +168,7 @@ enum omma_status ommai_option_read(const struct ommai_option *option, const char
     case OMMAI_OPTION_WORDS: break;
   }
   struct ommai_strings *list = member_of(option, values);
-  void *items = list->items;
-  if (!ommai_grow(&items, &list->capacity, list->count, 1, sizeof *list->items, &ommai_default_allocator)) {
-    return ommai_fail_memory(error, option->name, sizeof *list->items);
-  }
-  list->items = items;
-  list->items[list->count++] = text;
-  return OMMA_OK;
+  return ommai_strings_add(list, text) ? OMMA_OK : ommai_fail_memory(error, option->name, sizeof *list->items);
 }
 
 size_t ommai_option_member_size(const struct ommai_option *option) {

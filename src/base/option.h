@@ -27,6 +27,8 @@ struct ommai_strings {
   const char **items;
   size_t count, capacity;
 };
+/* False: memory is out. */
+bool ommai_strings_add(struct ommai_strings *list, const char *word);
 void ommai_strings_release(struct ommai_strings *list);
 
 /* Values that may be left open. */

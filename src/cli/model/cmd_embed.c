@@ -56,8 +56,9 @@ const struct ommai_command ommai_command_embed = {
     .arguments = "[DIR] [IMAGE|FOLDER...] --output OUT.npy",
     .details =
         "Each image, text and line of --input becomes a vector of length 1, in this order, by a model that was trained "
-        "for it. A folder stands for the images in it, by name, without those of folders within. Inputs are read as they are needed and written as they are done, so memory does "
-        "not grow with their number. One that fails is named, has a row of NaN or an error in its place, and makes the "
+        "for it. A folder stands for the images in it, by name, without those of folders within. Inputs are read as they "
+        "are needed and written as they are done, so memory does not grow with their number. One that fails is named, has a "
+        "row of NaN or an error in its place, and makes the "
         "exit code 1. DIR is the model, as with --model. docs/embeddings.md has more.",
     .examples = {"omma embed MODEL photos --output photos.npy", "omma embed MODEL --text \"a red circle\" --output -"},
     .groups = {&options, &ommai_vector_engine_options, &ommai_image_options, &ommai_model_options, &ommai_weight_options,

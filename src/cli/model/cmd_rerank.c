@@ -390,8 +390,9 @@ const struct ommai_command ommai_command_rerank = {
     .summary = "texts and images, the best answer to a query first",
     .arguments = "[DIR] [IMAGE|FOLDER...] --query TEXT",
     .details =
-        "Gives each document (an image, those of a folder, a --text, a line of --input) a score for the query, by a model that was trained "
-        "for it (from 0 to 1), from the vectors of a model that was trained for these (their cosine), or from those of "
+        "Gives each document (an image, those of a folder, a --text, a line of --input) a score for the query, by a model "
+        "that was trained for it (from 0 to 1), from the vectors of a model that was trained for these (their cosine), or from "
+        "those of "
         "their tokens (MaxSim, without bounds), and prints score, number and document, the best first. DIR is the "
         "model, as with --model. docs/embeddings.md has more.",
     .examples = {"omma rerank MODEL photos --query \"a red circle\" --top-n 10"},

@@ -1,6 +1,5 @@
 #include "cli/model/image_sources.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sodium.h>
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 #include "base/allocator.h"
 #include "base/file.h"
 #include "cli/core/diagnostics.h"
+#include "cli/core/folder_files.h"
 #include "cli/core/pasted_paths.h"
 #include "cli/core/paths.h"
 
@@ -280,31 +280,16 @@ int ommai_load_image(const char *source, struct omma_image **image) {
 
 /* ---- folders ---- */
 
-static int add_word(struct ommai_strings *list, const char *word) {
-  if (list->count == list->capacity) {
-    size_t capacity = list->capacity ? 2 * list->capacity : 64;
-    const char **items = realloc(list->items, capacity * sizeof *items);
-    if (!items) return ommai_failed("out of memory: a list of %zu images", capacity);
-    list->items = items;
-    list->capacity = capacity;
-  }
-  list->items[list->count] = strdup(word);
-  return list->items[list->count++] ? OMMAI_EXIT_DONE : ommai_failed("out of memory: %s", word);
+static int add_word(void *list, const char *word) {
+  char *copy = strdup(word);
+  if (copy && ommai_strings_add(list, copy)) return OMMAI_EXIT_DONE;
+  free(copy);
+  return ommai_failed("out of memory: %s", word);
 }
 
-static int is_image_entry(const struct dirent *entry) { return *entry->d_name != '.' && ommai_ends_as_image(entry->d_name); }
-
 static int add_folder(struct ommai_strings *list, const char *folder) {
-  struct dirent **entries;
-  char path[OMMAI_MAX_PATH];
-  int code = OMMAI_EXIT_DONE, n = scandir(folder, &entries, is_image_entry, alphasort);
+  int code, n = ommai_each_file_of(folder, ommai_ends_as_image, add_word, list, &code);
   if (n < 0) return ommai_failed("image: %s: %s", folder, strerror(errno));
-  for (int i = 0; i < n; i++) {
-    bool fits = ommai_path_join(path, sizeof path, folder, entries[i]->d_name);
-    if (code == OMMAI_EXIT_DONE) code = fits ? add_word(list, path) : ommai_failed("image: %s: a path is too long", folder);
-    free(entries[i]);
-  }
-  free(entries);
   return n ? code : ommai_failed("image: %s: a folder without images (names that end in .jpg, .png and so on)", folder);
 }
 
@@ -321,8 +306,7 @@ int ommai_expand_folders(const struct ommai_strings *words, struct ommai_strings
 
 void ommai_expanded_release(struct ommai_strings *expanded) {
   for (size_t i = 0; i < expanded->count; i++) free((char *)expanded->items[i]);
-  free(expanded->items);
-  *expanded = (struct ommai_strings){0};
+  ommai_strings_release(expanded);
 }
 
 int ommai_read_input(char **text, size_t *size) { return read_stream(stdin, "standard input", text, size); }

@@ -1,6 +1,5 @@
 #include "cli/serve/read_inputs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "cli/core/diagnostics.h"
+#include "cli/core/folder_files.h"
 #include "cli/core/interrupt.h"
-#include "cli/core/paths.h"
 
 struct list {
   struct ommai_read_document *documents;
@@ -60,19 +59,11 @@ static int add_file(struct list *list, const char *path) {
   return document->source.path && document->name ? OMMAI_EXIT_DONE : ommai_failed("read: out of memory: %s", path);
 }
 
+static int add_entry(void *list, const char *path) { return ommai_interrupted() ? OMMAI_EXIT_DONE : add_file(list, path); }
+
 static int add_folder(struct list *list, const char *folder) {
-  struct dirent **entries;
-  int n = scandir(folder, &entries, NULL, alphasort), code = OMMAI_EXIT_DONE;
-  if (n < 0) return bad(list, folder, strerror(errno));
-  for (int i = 0; i < n; i++) {
-    char path[OMMAI_MAX_PATH];
-    const char *name = entries[i]->d_name;
-    bool wanted = *name != '.' && ommai_page_source_is_name(name) && code == OMMAI_EXIT_DONE && !ommai_interrupted();
-    if (wanted && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path) code = add_file(list, path);
-    free(entries[i]);
-  }
-  free(entries);
-  return code;
+  int code, n = ommai_each_file_of(folder, ommai_page_source_is_name, add_entry, list, &code);
+  return n < 0 ? bad(list, folder, strerror(errno)) : code;
 }
 
 int ommai_read_inputs(const struct ommai_strings *paths, int64_t first, int64_t last, const struct ommai_pdf_limits *limits,
