@@ -91,15 +91,16 @@ INLINE void rows_times_columns(const ommai_bf16 *weights, const int vectors, con
   add_rows(weights, vectors, coming, vectors, TO_L1, x, x_stride, n_rows, n_k, sums);
 }
 
-static void whole_lines(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
+INLINE void whole_lines(const ommai_bf16 *weights, const int pieces, const ommai_bf16 *x, int64_t x_stride, int n_rows,
+                        int64_t n_k, float *sums) {
   const struct coming coming = {(const char *)weights + PREFETCH_BYTES, LINE};
   switch (n_rows) {
-    case 1: rows_times_columns(weights, VECTORS, coming, x, x_stride, 1, n_k, sums); break;
-    case 2: rows_times_columns(weights, VECTORS, coming, x, x_stride, 2, n_k, sums); break;
-    case 3: rows_times_columns(weights, VECTORS, coming, x, x_stride, 3, n_k, sums); break;
-    case 4: rows_times_columns(weights, VECTORS, coming, x, x_stride, 4, n_k, sums); break;
-    case 5: rows_times_columns(weights, VECTORS, coming, x, x_stride, 5, n_k, sums); break;
-    default: rows_times_columns(weights, VECTORS, coming, x, x_stride, 6, n_k, sums); break;
+    case 1: add_rows(weights, VECTORS, coming, pieces, TO_L1, x, x_stride, 1, n_k, sums); break;
+    case 2: add_rows(weights, VECTORS, coming, pieces, TO_L1, x, x_stride, 2, n_k, sums); break;
+    case 3: add_rows(weights, VECTORS, coming, pieces, TO_L1, x, x_stride, 3, n_k, sums); break;
+    case 4: add_rows(weights, VECTORS, coming, pieces, TO_L1, x, x_stride, 4, n_k, sums); break;
+    case 5: add_rows(weights, VECTORS, coming, pieces, TO_L1, x, x_stride, 5, n_k, sums); break;
+    default: add_rows(weights, VECTORS, coming, pieces, TO_L1, x, x_stride, 6, n_k, sums); break;
   }
 }
 
@@ -134,7 +135,11 @@ static void half_lines(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x
 }
 
 static void panel_bf16(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
-  (n_rows <= MAX_ROWS ? whole_lines : half_lines)(weights, x, x_stride, n_rows, n_k, sums);
+  if (n_rows <= MAX_ROWS) {
+    whole_lines(weights, VECTORS, x, x_stride, n_rows, n_k, sums);
+  } else {
+    half_lines(weights, x, x_stride, n_rows, n_k, sums);
+  }
 }
 
 /* ---- a first level of 32 KiB ----------------------------------------------------------------- */
@@ -176,7 +181,11 @@ static void groups_of_rows(const ommai_bf16 *weights, const ommai_bf16 *x, int64
 
 static void panel_bf16_small_l1(const ommai_bf16 *weights, const ommai_bf16 *x, int64_t x_stride, int n_rows, int64_t n_k,
                                 float *sums) {
-  (n_rows <= MAX_ROWS ? whole_lines : groups_of_rows)(weights, x, x_stride, n_rows, n_k, sums);
+  if (n_rows <= MAX_ROWS) {
+    whole_lines(weights, 0, x, x_stride, n_rows, n_k, sums);
+  } else {
+    groups_of_rows(weights, x, x_stride, n_rows, n_k, sums);
+  }
 }
 
 static const struct ommai_gemv_kernels small_l1 = {.level = OMMAI_CPU_AVX512_BF16,

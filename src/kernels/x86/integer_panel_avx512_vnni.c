@@ -116,18 +116,18 @@ INLINE void some_rows(const struct integer_block *block, const bool half, const 
 }
 
 /* pieces: of 64 bytes that a line of a pass asks for: all of a later line in the only pass of few
- * rows, a share of the next block's where several passes share it, none where many rows pass and
- * each pass asks for its share at once. */
-INLINE void all_rows(const struct integer_block *block, const bool half, const int pieces) {
+ * rows, a share of the next block's where several passes share it, none where hardware prefetchers
+ * do as well, or where many rows pass in bursts: each pass asks for its share at once. */
+INLINE void all_rows(const struct integer_block *block, const bool half, const int pieces, const bool bursts) {
   const int64_t passes = ommai_div_up(block->n_rows, MAX_ROWS), bytes = block->n_k * PANEL / (half ? 2 : 1);
   struct integer_coming burst = integer_coming(block, half ? 4 : 8, MAX_ROWS);
   struct integer_coming coming = {block->weights + (passes > 1 ? bytes : PREFETCH_BYTES), pieces ? LINE / passes : 0};
-  if (pieces && block->panel->n_groups > 1) integer_prefetch_scales(block);
+  if (!bursts && block->panel->n_groups > 1) integer_prefetch_scales(block);
   for (int64_t row = 0, n; row < block->n_rows; row += n, coming.at += bytes / passes) {
     n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
     const bool near = pieces == VECTORS;
-    if (!pieces) integer_prefetch(&burst);
+    if (bursts) integer_prefetch(&burst);
     switch (n) {
       case 1: some_rows(&some, half, coming, pieces, near, 1); break;
       case 2: some_rows(&some, half, coming, pieces, near, 2); break;
@@ -141,11 +141,11 @@ INLINE void all_rows(const struct integer_block *block, const bool half, const i
 
 INLINE void all_rows_of(const struct integer_block *block, const bool half, const bool small_l1) {
   if (block->n_rows <= MAX_ROWS) {
-    all_rows(block, half, VECTORS);
+    all_rows(block, half, small_l1 ? 0 : VECTORS, false);
   } else if (block->n_rows <= (small_l1 ? HALF_LINE_ROWS : STREAM_ROWS)) {
-    all_rows(block, half, VECTORS / 2);
+    all_rows(block, half, VECTORS / 2, false);
   } else {
-    all_rows(block, half, small_l1 ? 1 : 0);
+    all_rows(block, half, small_l1 ? 1 : 0, !small_l1);
   }
 }
 
@@ -160,21 +160,25 @@ static void block_u4_small_l1(const struct integer_block *block) { all_rows_of(b
 /* ---- few rows over a whole panel ------------------------------------------------------------- */
 
 /* Functions of their own, so that each has the registers to itself. */
-#define STREAM(n)                                                                                           \
-  static __attribute__((noinline)) void stream_s8_##n(const struct ommai_integer_panel *panel,              \
+#define STREAM(name, asks, n)                                                                               \
+  static __attribute__((noinline)) void name##_s8_##n(const struct ommai_integer_panel *panel,              \
                                                       const struct ommai_integer_rows *rows, float *sums) { \
-    stream(panel, 1, rows, false, n, sums);                                                                 \
+    stream(panel, 1, asks, rows, false, n, sums);                                                           \
   }                                                                                                         \
-  static __attribute__((noinline)) void stream_u4_##n(const struct ommai_integer_panel *panel,              \
+  static __attribute__((noinline)) void name##_u4_##n(const struct ommai_integer_panel *panel,              \
                                                       const struct ommai_integer_rows *rows, float *sums) { \
-    stream(panel, 1, rows, true, n, sums);                                                                  \
+    stream(panel, 1, asks, rows, true, n, sums);                                                            \
   }
-STREAM(1)
-STREAM(2)
-STREAM(3)
+#define STREAMS(name, asks) STREAM(name, asks, 1) STREAM(name, asks, 2) STREAM(name, asks, 3)
+STREAMS(stream, true)
+STREAMS(stream_small_l1, false)
 
 static const ommai_integer_kernel streams_s8[HELD_ROWS] = {stream_s8_1, stream_s8_2, stream_s8_3};
 static const ommai_integer_kernel streams_u4[HELD_ROWS] = {stream_u4_1, stream_u4_2, stream_u4_3};
+static const ommai_integer_kernel streams_s8_small_l1[HELD_ROWS] = {stream_small_l1_s8_1, stream_small_l1_s8_2,
+                                                                    stream_small_l1_s8_3};
+static const ommai_integer_kernel streams_u4_small_l1[HELD_ROWS] = {stream_small_l1_u4_1, stream_small_l1_u4_2,
+                                                                    stream_small_l1_u4_3};
 
 /* ---- */
 
@@ -204,7 +208,7 @@ static int64_t block_k_small_l1(const struct ommai_integer_rows *rows) {
 
 static void run_s8_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (is_few(panel, rows)) {
-    streams_s8[rows->n_rows - 1](panel, rows, sums);
+    streams_s8_small_l1[rows->n_rows - 1](panel, rows, sums);
   } else {
     integer_for_each_block(panel, rows, 8, MAX_ROWS, block_k_small_l1(rows), sums, block_s8_small_l1);
   }
@@ -212,7 +216,7 @@ static void run_s8_small_l1(const struct ommai_integer_panel *panel, const struc
 
 static void run_u4_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (is_few(panel, rows)) {
-    streams_u4[rows->n_rows - 1](panel, rows, sums);
+    streams_u4_small_l1[rows->n_rows - 1](panel, rows, sums);
   } else {
     integer_for_each_block(panel, rows, 4, MAX_ROWS, block_k_small_l1(rows), sums, block_u4_small_l1);
   }

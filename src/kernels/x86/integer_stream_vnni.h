@@ -1,7 +1,7 @@
 /* Few rows over whole panels by VPDPBUSD: weights come from memory at its own rate where nothing
  * stands between the groups: no calls, and sums in registers. Several panels of a layer may go side
  * by side, each a stream of its own. The including file defines PREFETCH_BYTES, how far ahead
- * weights are asked for (as measured). */
+ * weights are asked for (as measured) by code that asks for them at all. */
 #pragma once
 
 #include <immintrin.h>
@@ -53,11 +53,11 @@ INLINE void begin_group(const struct ommai_integer_panel *panel, const struct om
   }
 }
 
-INLINE void load_ahead(const uint8_t *line, __m512i w[VECTORS]) {
+INLINE void load_ahead(const uint8_t *line, const bool asks, __m512i w[VECTORS]) {
 #pragma GCC unroll 8
   for (int v = 0; v < VECTORS; v++) {
     w[v] = _mm512_loadu_si512(line + 64 * v);
-    _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
+    if (asks) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
   }
 }
 
@@ -66,13 +66,13 @@ INLINE const uint8_t *weights_at(const struct ommai_integer_panel *panel, int64_
   return (const uint8_t *)panel->weights + (half ? k / 2 : k) * PANEL;
 }
 
-INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panels, int64_t begin, int64_t end, const int8_t *x,
-                     int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panels, const bool asks, int64_t begin, int64_t end,
+                     const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
   for (int64_t k = begin; k < end; k += 4) {
 #pragma GCC unroll 4
     for (int p = 0; p < n_panels; p++) {
       __m512i w[VECTORS];
-      load_ahead(weights_at(&panels[p], k, false), w);
+      load_ahead(weights_at(&panels[p], k, false), asks, w);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) w[v] = _mm512_xor_si512(w[v], _mm512_set1_epi8((char)RAISED));
       multiply4(x + k, stride, w, n_rows, acc + p * n_rows);
@@ -80,13 +80,13 @@ INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panel
   }
 }
 
-INLINE void group_u4(const struct ommai_integer_panel *panels, const int n_panels, int64_t begin, int64_t end, const int8_t *x,
-                     int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+INLINE void group_u4(const struct ommai_integer_panel *panels, const int n_panels, const bool asks, int64_t begin, int64_t end,
+                     const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
   for (int64_t k = begin; k < end; k += 8) {
 #pragma GCC unroll 4
     for (int p = 0; p < n_panels; p++) {
       __m512i w[VECTORS], q[VECTORS];
-      load_ahead(weights_at(&panels[p], k, true), w);
+      load_ahead(weights_at(&panels[p], k, true), asks, w);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(w[v], _mm512_set1_epi8(15));
       multiply4(x + k, stride, q, n_rows, acc + p * n_rows);
@@ -118,8 +118,8 @@ INLINE void end_group(const struct ommai_integer_panel *panel, const struct omma
 
 /* out [n_panels][n_rows][64]; n_rows * n_panels <= MAX_HELD. The panels are of one layer: sizes,
  * groups and zero are equal. */
-INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels, const struct ommai_integer_rows *rows,
-                   const bool half, const int n_rows, float *out) {
+INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels, const bool asks,
+                   const struct ommai_integer_rows *rows, const bool half, const int n_rows, float *out) {
   const int n_held = n_panels * n_rows;
   __m512 sums[MAX_HELD][VECTORS];
 #pragma GCC unroll 16
@@ -133,9 +133,9 @@ INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels,
       begin_group(&panels[p], rows, g, half ? 0 : RAISED, n_rows, acc + p * n_rows);
     }
     if (half) {
-      group_u4(panels, n_panels, begin, end, rows->x, rows->stride, n_rows, acc);
+      group_u4(panels, n_panels, asks, begin, end, rows->x, rows->stride, n_rows, acc);
     } else {
-      group_s8(panels, n_panels, begin, end, rows->x, rows->stride, n_rows, acc);
+      group_s8(panels, n_panels, asks, begin, end, rows->x, rows->stride, n_rows, acc);
     }
 #pragma GCC unroll 4
     for (int p = 0; p < n_panels; p++) end_group(&panels[p], rows, g, n_rows, acc + p * n_rows, sums + p * n_rows);
