@@ -108,7 +108,9 @@ bool ommai_cpu_has_vnni(void) {
 }
 
 bool ommai_cpu_small_l1(void) {
-#ifdef _SC_LEVEL1_DCACHE_SIZE
+#if defined(__x86_64__) && defined(_SC_LEVEL1_DCACHE_SIZE)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_is("amd")) return false;
   long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
   return bytes > 0 && bytes < 48 * 1024;
 #else

@@ -30,9 +30,10 @@ bool ommai_cpu_has(enum ommai_cpu_level level);
 /* Whether it has AVX-512 VNNI, which CPUs of level avx512 may have, and all of avx512_bf16 do. */
 bool ommai_cpu_has_vnni(void);
 
-/* Whether the first level of cache for data is known to have less than 48 KiB, as Zen 4 and Intel's
- * CPUs before Ice Lake have (32 KiB). Which kernels are the faster ones depends on it, no bit of
- * their results. */
+/* Whether this is a CPU of AMD whose first level of cache for data is known to have less than 48
+ * KiB, as Zen 4 and those before have (32 KiB). Which kernels are the faster ones depends on it, no
+ * bit of their results. Intel's CPUs before Ice Lake have 32 KiB too, but other prefetchers, and
+ * nobody has measured these kernels on them. */
 bool ommai_cpu_small_l1(void);
 
 /* What keeps this machine from running `level`: the first feature that the CPU lacks, in

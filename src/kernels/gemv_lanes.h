@@ -41,14 +41,15 @@ OMMAI_INLINE void add_products(const struct rows *rows, int64_t k, const vec *w,
 }
 
 /* Asks for as many weights as the step at `weights` reads. A single pass wants what follows it,
- * soon. Of several passes, each over its own columns, every one asks for its share of the next
- * block, front to back: `next` is where the step's share begins. */
-OMMAI_INLINE void prefetch(const char *weights, const char *next, const int n_vectors) {
+ * soon, unless the CPU's own prefetchers do that as well: then it asks for nothing. Of several
+ * passes, each over its own columns, every one asks for its share of the next block, front to back:
+ * `next` is where the step's share begins. */
+OMMAI_INLINE void prefetch(const char *weights, const char *next, const bool asks, const int n_vectors) {
   const int64_t bytes = step_bytes(n_vectors);
 #pragma GCC unroll 4
   for (int64_t at = 0; at < bytes; at += 64) {
     if (n_vectors == PANEL_VECTORS) {
-      __builtin_prefetch(weights + PREFETCH_BYTES + at, 0, 3);
+      if (asks) __builtin_prefetch(weights + PREFETCH_BYTES + at, 0, 3);
     } else {
       __builtin_prefetch(next + at, 0, 2);
     }
@@ -95,8 +96,8 @@ OMMAI_INLINE void step_f32(const struct rows *rows, const float *weights, int64_
 }
 
 /* n_rows rows times n_vectors vectors of a panel's columns. */
-OMMAI_INLINE void rows_times_columns(const void *weights, const bool half, const struct rows *rows, const int n_rows,
-                                     const int n_vectors, const char *next, float *sums) {
+OMMAI_INLINE void rows_times_columns(const void *weights, const bool half, const bool asks, const struct rows *rows,
+                                     const int n_rows, const int n_vectors, const char *next, float *sums) {
   vec sum[MAX_ROWS][PANEL_VECTORS];
 #pragma GCC unroll 16
   for (int row = 0; row < n_rows; row++) {
@@ -106,13 +107,13 @@ OMMAI_INLINE void rows_times_columns(const void *weights, const bool half, const
   if (half) {
     int64_t k = 0;
     for (; k + 2 <= rows->n_k; k += 2) {
-      prefetch((const char *)weights + k * PANEL * 2, next + k / 2 * step_bytes(n_vectors), n_vectors);
+      prefetch((const char *)weights + k * PANEL * 2, next + k / 2 * step_bytes(n_vectors), asks, n_vectors);
       step_bf16(rows, weights, k, n_rows, n_vectors, sum);
     }
     if (k < rows->n_k) step_half_pair(rows, weights, k, n_rows, n_vectors, sum);
   } else {
     for (int64_t k = 0; k < rows->n_k; k++) {
-      prefetch((const char *)weights + k * PANEL * 4, next + k * step_bytes(n_vectors), n_vectors);
+      prefetch((const char *)weights + k * PANEL * 4, next + k * step_bytes(n_vectors), asks, n_vectors);
       step_f32(rows, weights, k, n_rows, n_vectors, sum);
     }
   }
@@ -123,14 +124,14 @@ OMMAI_INLINE void rows_times_columns(const void *weights, const bool half, const
   }
 }
 
-OMMAI_INLINE void rows_times_panel(const void *weights, const bool half, const struct rows *rows, const int n_rows,
-                                   const int n_vectors, float *sums) {
+OMMAI_INLINE void rows_times_panel(const void *weights, const bool half, const bool asks, const struct rows *rows,
+                                   const int n_rows, const int n_vectors, float *sums) {
   const int64_t pass_bytes = (half ? (rows->n_k + 1) / 2 : rows->n_k) * step_bytes(n_vectors);
   const char *next = (const char *)weights + PANEL_VECTORS / n_vectors * pass_bytes;
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors, next += pass_bytes) {
     int64_t column = v * LANES;
     const void *from = half ? (const void *)((const ommai_bf16 *)weights + 2 * column) : (const float *)weights + column;
-    rows_times_columns(from, half, rows, n_rows, n_vectors, next, sums + column);
+    rows_times_columns(from, half, asks, rows, n_rows, n_vectors, next, sums + column);
   }
 }
 
@@ -142,19 +143,19 @@ OMMAI_INLINE int next_rows(int n) {
   return FEW_SUMS < 24 && n_passes > 1 && last <= 2 ? MAX_ROWS : (n + n_passes - 1) / n_passes;
 }
 
-OMMAI_INLINE void gemv(const void *weights, const bool half, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
-                       float *sums) {
+OMMAI_INLINE void gemv(const void *weights, const bool half, const bool asks, const float *x, int64_t x_stride, int n_rows,
+                       int64_t n_k, float *sums) {
   for (int row = 0, group; row < n_rows; row += group) {
     const struct rows rows = {x + row * x_stride, x_stride, n_k};
     float *to = sums + row * PANEL;
     group = next_rows(n_rows - row);
     switch (group) {
-      case 1: rows_times_panel(weights, half, &rows, 1, PANEL_VECTORS, to); break;
-      case 2: rows_times_panel(weights, half, &rows, 2, FOR_2, to); break;
-      case 3: rows_times_panel(weights, half, &rows, 3, FOR_6, to); break;
-      case 4: rows_times_panel(weights, half, &rows, 4, FOR_6, to); break;
-      case 5: rows_times_panel(weights, half, &rows, 5, FOR_6, to); break;
-      default: rows_times_panel(weights, half, &rows, 6, FOR_6, to); break;
+      case 1: rows_times_panel(weights, half, asks, &rows, 1, PANEL_VECTORS, to); break;
+      case 2: rows_times_panel(weights, half, asks, &rows, 2, FOR_2, to); break;
+      case 3: rows_times_panel(weights, half, asks, &rows, 3, FOR_6, to); break;
+      case 4: rows_times_panel(weights, half, asks, &rows, 4, FOR_6, to); break;
+      case 5: rows_times_panel(weights, half, asks, &rows, 5, FOR_6, to); break;
+      default: rows_times_panel(weights, half, asks, &rows, 6, FOR_6, to); break;
     }
   }
 }

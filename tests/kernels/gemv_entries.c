@@ -249,11 +249,21 @@ static bool same_kernel(const struct ommai_gemv_kernels *a, const struct ommai_g
   }
 }
 
-/* A kernel in products of bf16 that the scalar level has under another name. */
-static void add_to_bf16(struct kernel_list *list, const struct kernel_family *family, const char *name,
-                        const struct ommai_gemv_kernels *kernels) {
-  struct kernel_entry *entry = kernel_list_add(list, family, name, kernels->level, kernels, PANEL_BF16);
-  snprintf(entry->scalar, sizeof entry->scalar, "%s_scalar", names[PANEL_BF16]);
+/* A kernel that the scalar level has under another name. */
+static void add_named(struct kernel_list *list, const struct kernel_family *family, const char *name,
+                      const struct ommai_gemv_kernels *kernels, int operation) {
+  struct kernel_entry *entry = kernel_list_add(list, family, name, kernels->level, kernels, operation);
+  snprintf(entry->scalar, sizeof entry->scalar, "%s_scalar", names[operation]);
+}
+
+/* What a table has of its own for a small first level of cache. */
+static void add_small_l1(struct kernel_list *list, const struct kernel_family *family,
+                         const struct ommai_gemv_kernels *kernels) {
+  for (int i = 0; i < OPERATIONS; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s_small_l1", names[i]);
+    if (!same_kernel(kernels, kernels->small_l1, i)) add_named(list, family, name, kernels->small_l1, i);
+  }
 }
 
 /* A kernel belongs to the lowest level that has it. */
@@ -266,7 +276,7 @@ void kernel_list_gemv(struct kernel_list *list) {
       for (int lower = 0; lower < table; lower++) known = known || same_kernel(ommai_gemv_kernels[lower], kernels, i);
       if (!known) kernel_list_add(list, &family, names[i], kernels->level, kernels, i);
     }
-    if (kernels->panels_bf16) add_to_bf16(list, &side_by_side, "gemv_panels_bf16", kernels);
-    if (kernels->small_l1) add_to_bf16(list, &family, "gemv_panel_bf16_small_l1", kernels->small_l1);
+    if (kernels->panels_bf16) add_named(list, &side_by_side, "gemv_panels_bf16", kernels, PANEL_BF16);
+    if (kernels->small_l1) add_small_l1(list, &family, kernels);
   }
 }

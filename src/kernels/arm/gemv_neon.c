@@ -6,12 +6,12 @@
 #include "kernels/gemv_lanes.h"
 
 void ommai_gemv_panel_f32_neon(const float *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k, float *sums) {
-  gemv(weights, false, x, x_stride, n_rows, n_k, sums);
+  gemv(weights, false, true, x, x_stride, n_rows, n_k, sums);
 }
 
 void ommai_gemv_panel_mixed_neon(const ommai_bf16 *weights, const float *x, int64_t x_stride, int n_rows, int64_t n_k,
                                  float *sums) {
-  gemv(weights, true, x, x_stride, n_rows, n_k, sums);
+  gemv(weights, true, true, x, x_stride, n_rows, n_k, sums);
 }
 
 const struct ommai_gemv_kernels ommai_gemv_neon = {.level = OMMAI_CPU_NEON,
