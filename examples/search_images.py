@@ -87,7 +87,11 @@ def main() -> int:
         return 1
     for score, path in hits:
         print(f"{score:.3f}  {path}")
-    contact_sheet(hits).save(args.output)
+    try:
+        contact_sheet(hits).save(args.output)
+    except (OSError, ValueError) as error:
+        print(f"search_images: {args.output}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -42,7 +42,7 @@ static int open_part(const char *path, const char *extra, struct ommai_part_file
   }
   if (size < 0 || (size_t)size >= sizeof part->temporary) return ommai_failed("--output: the path is too long");
   part->file = fopen(part->temporary, "wbe");
-  return part->file ? OMMAI_EXIT_DONE : ommai_failed("%s: %s", part->temporary, strerror(errno));
+  return part->file ? OMMAI_EXIT_DONE : ommai_failed("%s: %s", part->path, strerror(errno));
 }
 
 static bool close_part(struct ommai_part_file *part, bool complete) {
