@@ -2,6 +2,7 @@
  * others: the model cards of their publishers. */
 #include "families/reading_recipe.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define MINERU_ANSWERS \
@@ -30,7 +31,7 @@ static const struct ommai_reading_recipe recipes[] = {
      .table_prompt = "Table Recognition:",
      .formula_prompt = "Formula Recognition:"},
     {.name = "glm-ocr",
-     .mark = "glm-ocr",
+     .mark = "glmocr",
      .min_side = 28,
      .max_ratio = 50,
      .text_prompt = "Text Recognition:",
@@ -38,7 +39,7 @@ static const struct ommai_reading_recipe recipes[] = {
      .formula_prompt = "Formula Recognition:"},
     {.name = "lightonocr", .mark = "lightonocr", .min_side = 28, .max_ratio = 50, .text_prompt = ""},
     {.name = "dots.ocr",
-     .mark = "dots.ocr",
+     .mark = "dotsocr",
      .min_side = 28,
      .max_ratio = 50,
      .text_prompt = "Extract the text content from this image."},
@@ -93,11 +94,24 @@ const struct ommai_reading_recipe *ommai_reading_recipe_find(const char *name) {
   return NULL;
 }
 
-const struct ommai_reading_recipe *ommai_reading_recipe_of_model(const char *model) {
+static const struct ommai_reading_recipe *recipe_with_mark(const char *letters) {
   for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
-    if (recipes[i].mark && strcasestr(model, recipes[i].mark)) return &recipes[i];
+    if (recipes[i].mark && strstr(letters, recipes[i].mark)) return &recipes[i];
   }
   return NULL;
+}
+
+/* Names are written with and without hyphens and periods. */
+const struct ommai_reading_recipe *ommai_reading_recipe_of_model(const char *model) {
+  char letters[4096];
+  size_t n = 0, last = 0;
+  for (const char *at = model; *at && n + 1 < sizeof letters; at++) {
+    if (*at == '/' && at[1]) last = n;
+    if (isalnum((unsigned char)*at)) letters[n++] = (char)tolower((unsigned char)*at);
+  }
+  letters[n] = '\0';
+  const struct ommai_reading_recipe *recipe = recipe_with_mark(letters + last);
+  return recipe ? recipe : recipe_with_mark(letters);
 }
 
 const struct ommai_block_kind *ommai_block_kind_find(const char *name) {

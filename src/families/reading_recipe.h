@@ -29,7 +29,7 @@ struct ommai_reading_sampling {
 
 struct ommai_reading_recipe {
   const char *name;
-  const char *mark;   /* in the names of such models, lower case; NULL: in none */
+  const char *mark;   /* in such models' names: letters and digits, lower case; NULL: none */
   const char *system; /* NULL: no message of the system */
   /* of the whole page; NULL: the model gets none, and `text_prompt` is asked about the page */
   const char *layout_prompt;
@@ -48,7 +48,8 @@ const struct ommai_reading_recipe *ommai_reading_recipe_at(size_t index);
 /* The recipe of that name; NULL: there is none. */
 const struct ommai_reading_recipe *ommai_reading_recipe_find(const char *name);
 
-/* The recipe for a model by its path or name; NULL: no mark is in it. */
+/* The recipe for a model by its path or name: by the path's last part, or else by any; NULL: no
+ * mark is in it. */
 const struct ommai_reading_recipe *ommai_reading_recipe_of_model(const char *model);
 
 /* The kind of that name; NULL: there is none. */

@@ -114,6 +114,37 @@ def test_a_page_that_fails_fails_alone(omma, words, tmp_path):
     assert "1 page read, 0 failed, 2 read before" in said
 
 
+def test_answers_that_are_cut_off(omma, model, tmp_path):
+    """By the limit of tokens: marked and counted. A second run that is not to keep them says so."""
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
+    words = ["read", "--model", model, "--prompt", "Read.", "--max-model-len", "128", "-o", tmp_path / "out"]
+    said = run(omma, words, tmp_path / "a.png", "--override-generation-config", '{"max_new_tokens": 2}')
+    assert "1 page read, 0 failed" in said and "1 of them ended at the limit of tokens before their text did" in said and "--resume keeps" not in said
+    page = json.loads((tmp_path / "out" / "a.json").read_text(encoding="utf-8"))["pages"][0]
+    assert page["cut"] == 1 and page["blocks"][0]["cut"] is True
+    said = run(omma, words, tmp_path / "a.png")
+    assert f"read: {tmp_path}/out/a.pages.jsonl: pages that an earlier run has read are read again; --resume keeps them\n" in said
+
+
+def test_a_layout_without_blocks_is_noted(omma, model, tmp_path):
+    """As of a model that was not trained for the recipe."""
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
+    limit = ["--override-generation-config", '{"max_new_tokens": 20}']
+    words = ["read", "--model", model, "--recipe", "mineru2.5", *limit, "-o", tmp_path / "out"]
+    said = run(omma, words, tmp_path / "a.png")
+    assert f"warning: read: {tmp_path}/a.png: page 1: the answer about its layout has no block; is --recipe that of this model?" in said
+
+
+def test_where_nothing_is_to_be_read(omma, model, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
+    words = ["read", "--model", model, "--prompt", "Read.", "--max-model-len", "128"]
+    refused(omma(*words, tmp_path / "empty", "-o", tmp_path / "out"), 1, "empty: has no PDF file and no image (folders in it are not read)")
+    refused(omma(*words, tmp_path / "a.png", "-o", tmp_path / "file"), 1, "file: not a folder")
+    refused(omma(*words, tmp_path / "a.png", "-o", tmp_path / "no" / "out"), 1, "no/out: the folder that it is to lie in is missing")
+
+
 @needs_poppler
 def test_killed_and_started_again(omma, words, tmp_path, request):
     """At any moment: each page is read once, and the files are those of a run without a stop."""
@@ -280,8 +311,15 @@ def test_bench_with_a_truth(omma, model, tmp_path):
         (tmp_path / "truth.json").write_text(json.dumps(truth))
         done = omma(*words, "--truth", tmp_path / "truth.json")
         found = json.loads(done.stdout)["truth"]
-        assert (found["pages"], found["tables"], found["teds"]) == (1, tables, 0)
-        assert (0 < found["text_edit_distance"] <= 1) if texts else found["text_edit_distance"] == 0
+        assert (found["pages"], found["tables"], found["teds"]) == (1, tables, 0 if tables else None)
+        assert (0 < found["text_edit_distance"] <= 1) if texts else found["text_edit_distance"] is None
+        assert found["formula_edit_distance"] is None
+    (tmp_path / "truth.json").write_text(json.dumps(truth[1:]))
+    done = omma(*words, "--truth", tmp_path / "truth.json")
+    assert done.returncode == 1 and b"truth.json: no image that was read has its name in it\n" in done.stderr
+    assert json.loads(done.stdout)["truth"]["pages"] == 0
+    text = omma(*[word for word in words if word != "--json"], "--truth", tmp_path / "truth.json").stdout
+    assert b"truth.text_edit_distance     -\n" in text
     (tmp_path / "truth.json").write_text("{}")
     refused(omma(*words, "--truth", tmp_path / "truth.json"), 1, "expected a list of pages")
     refused(omma(*words, "--truth", tmp_path / "none.json"), 1, "--truth")

@@ -147,6 +147,7 @@ static void a_whole_page_is_asked_about_by_the_models_prompt(void **state) {
   } cases[] = {{"m/PaddleOCR-VL-1.5", "paddleocr-vl", "OCR:"},
                {"zai-org/GLM-OCR", "glm-ocr", "Text Recognition:"},
                {"LightOnOCR-2-1B/", "lightonocr", NULL},
+               {"/mineru/DotsOCR", "dots.ocr", "Extract the text content from this image."},
                {"/m/dots.ocr", "dots.ocr", "Extract the text content from this image."}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct ommai_reading_recipe *recipe = ommai_reading_recipe_of_model(cases[i].model);
@@ -168,6 +169,7 @@ static void a_whole_page_is_asked_about_by_the_models_prompt(void **state) {
     free(page.pixels);
   }
   assert_null(ommai_reading_recipe_of_model("m/Qwen3-VL-2B"));
+  assert_string_equal(ommai_reading_recipe_of_model("MinerU2.5-Pro/snapshots/1/")->name, "mineru2.5");
 }
 
 /* A text with bytes changed, taken out or marks put in; by malloc. */

@@ -144,6 +144,16 @@ def test_own_fields(reader):
 
 
 @needs_poppler
+@pytest.mark.real_only
+def test_answers_that_are_cut_off(request, kind, launch):
+    """By the limit of tokens."""
+    limit = {"override_generation_config": '{"max_new_tokens": 2}', "max_model_len": 256}
+    server = launch(make_command(request.config, kind, limit))
+    (page,) = read(server, ommatidia={"recipe": "page", "dpi": 50})["pages"]
+    assert page["ommatidia"] == {"cut": 1} and page["blocks"]
+
+
+@needs_poppler
 def test_stream(reader):
     reply = ask(reader, pdf(5), stream=True, pages="1-4")
     first, *pages, last = events(reply.body)

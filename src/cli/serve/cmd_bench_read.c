@@ -104,6 +104,9 @@ static bool is_over(void *context) {
 
 static double mean(double sum, int64_t n) { return n ? sum / (double)n : 0; }
 
+/* Of a truth; null where it has nothing of the kind. */
+static json_t *score(double sum, int64_t n) { return n ? json_real(mean(sum, n)) : json_null(); }
+
 static const char *const score_names[] = {"text_edit_distance", "formula_edit_distance", "table_edit_distance",
                                           "reading_order_edit_distance"};
 
@@ -120,10 +123,10 @@ static json_t *make_json(const struct bench *bench) {
       "prompt_tokens_per_page", mean((double)cost->n_prompt_tokens, n), "tokens_per_page", mean((double)cost->n_tokens, n));
   if (!bench->truth) return object;
   json_t *truth =
-      json_pack("{s:I, s:I, s:f, s:f}", "pages", (json_int_t)bench->n_compared, "tables", (json_int_t)scores->n_tables, "teds",
-                mean(scores->similarity, scores->n_tables), "teds_structure", mean(scores->structure, scores->n_tables));
+      json_pack("{s:I, s:I, s:o, s:o}", "pages", (json_int_t)bench->n_compared, "tables", (json_int_t)scores->n_tables, "teds",
+                score(scores->similarity, scores->n_tables), "teds_structure", score(scores->structure, scores->n_tables));
   for (int kind = 0; kind < OMMAI_N_SCORES; kind++) {
-    json_object_set_new(truth, score_names[kind], json_real(mean(scores->distance[kind], scores->n_pages[kind])));
+    json_object_set_new(truth, score_names[kind], score(scores->distance[kind], scores->n_pages[kind]));
   }
   json_object_set_new(object, "truth", truth);
   return object;
@@ -135,8 +138,10 @@ static void print_text(const json_t *result) {
   json_object_foreach((json_t *)result, key, value) {
     if (json_is_string(value)) printf("%-28s %s\n", key, json_string_value(value));
     if (json_is_number(value)) printf("%-28s %.4g\n", key, json_number_value(value));
-    json_object_foreach(value, inner, part)
-        printf("%s.%-*s %.4g\n", key, 27 - (int)strlen(key), inner, json_number_value(part));
+    json_object_foreach(value, inner, part) {
+      printf("%s.%-*s ", key, 27 - (int)strlen(key), inner);
+      printf(json_is_null(part) ? "-\n" : "%.4g\n", json_number_value(part));
+    }
   }
 }
 
@@ -154,6 +159,9 @@ static int run_pages(void *context, struct ommai_server *server, size_t n_parall
   ommai_progress_end(&bench->progress);
   bench->seconds = ommai_clock_seconds() - began;
   if (ommai_interrupted()) return ommai_interrupt_status();
+  if (bench->truth && bench->n_read && !bench->n_compared) {
+    return ommai_failed("bench read: --truth %s: no image that was read has its name in it", bench->values->truth);
+  }
   return bench->code == OMMAI_EXIT_DONE && bench->n_failed ? OMMAI_EXIT_FAILED : bench->code;
 }
 

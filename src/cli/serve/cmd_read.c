@@ -24,10 +24,16 @@ struct reading {
 };
 
 static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts) {
-  double rate = counts->seconds > 0 ? 60 * (double)(counts->n_read + counts->n_failed) / counts->seconds : 0;
+  double rate = counts->seconds > 0 ? 60 * (double)counts->n_read / counts->seconds : 0;
   ommai_note("read: %" PRId64 " page%s read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
              counts->n_read, ommai_plural(counts->n_read), counts->n_failed, counts->n_earlier, counts->seconds, rate,
              job->folder);
+  if (counts->n_cut) {
+    ommai_note("read: %" PRId64
+               " of them ended at the limit of tokens before their text did (\"cut\" in NAME.json); "
+               "--max-model-len and --override-generation-config raise it",
+               counts->n_cut);
+  }
   if (ommai_interrupted()) ommai_note("read: interrupted: the same command with --resume continues");
 }
 
@@ -48,6 +54,16 @@ static int read_documents(void *context, struct ommai_server *server, size_t n_p
   return code == OMMAI_EXIT_DONE && counts.n_failed ? OMMAI_EXIT_FAILED : code;
 }
 
+/* The last folder of a path; it may be there. */
+static int make_folder(const char *path) {
+  struct stat status;
+  if (mkdir(path, 0777) == 0) return OMMAI_EXIT_DONE;
+  if (errno == ENOENT) return ommai_failed("read: --output %s: the folder that it is to lie in is missing", path);
+  if (errno != EEXIST) return ommai_failed("read: --output %s: %s", path, strerror(errno));
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return OMMAI_EXIT_DONE;
+  return ommai_failed("read: --output %s: not a folder", path);
+}
+
 static int run_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct omma_server_options options = values.pages.serving.server;
@@ -60,9 +76,7 @@ static int run_read(const void *given, const struct ommai_strings *arguments) {
   options.log = log_line;
   if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
   int code = ommai_read_settings_take("read", &values.pages, arguments, &options, job, &n_bad);
-  if (code == OMMAI_EXIT_DONE && mkdir(job->folder, 0777) != 0 && errno != EEXIST) {
-    code = ommai_failed("read: %s: %s", job->folder, strerror(errno));
-  }
+  if (code == OMMAI_EXIT_DONE) code = make_folder(job->folder);
   if (code == OMMAI_EXIT_DONE && job->n_documents) {
     reading.n_pages = ommai_read_settings_note("read", job);
     code = ommai_serving_run_offline("read", &values.pages.serving, &options, &no_words, read_documents, &reading);

@@ -63,6 +63,7 @@ static int add_entry(void *list, const char *path) { return ommai_interrupted() 
 
 static int add_folder(struct list *list, const char *folder) {
   int code, n = ommai_each_file_of(folder, ommai_page_source_is_name, add_entry, list, &code);
+  if (n == 0) return bad(list, folder, "has no PDF file and no image (folders in it are not read)");
   return n < 0 ? bad(list, folder, strerror(errno)) : code;
 }
 

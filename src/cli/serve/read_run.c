@@ -107,6 +107,7 @@ static int open_journal(const char *path, const json_t *head, int64_t n_pages, b
   journal->lines = ommai_allocate(&ommai_default_allocator, (size_t)n_pages, sizeof *journal->lines);
   if (!journal->lines) return ommai_failed("read: out of memory: %s", path);
   if (resume) read_lines(journal, head);
+  journal->discards = !resume && lseek(journal->file, 0, SEEK_END) > 0;
   if (ftruncate(journal->file, journal->end) != 0) return failed(journal, "cannot be cut off");
   return journal->end ? OMMAI_EXIT_DONE : write_line(journal, head);
 }
@@ -144,6 +145,7 @@ struct run {
   const struct ommai_read_job *job;
   struct ommai_read_counts *counts;
   size_t document; /* the first that has pages to begin */
+  bool noted;      /* that pages of an earlier run are read again */
   int code;        /* of the exit */
   double started;
   struct ommai_progress progress;
@@ -184,6 +186,10 @@ static int open_document(struct run *run, struct ommai_read_document *document) 
                  : ommai_failed("read: out of memory: %s", path);
   json_decref(head);
   document->n_left = document->last - document->first + 1;
+  if (document->journal.discards && !run->noted) {
+    ommai_note("read: %s: pages that an earlier run has read are read again; --resume keeps them", path);
+    run->noted = true;
+  }
   return code;
 }
 
@@ -250,6 +256,18 @@ static void write_figures(const struct run *run, struct ommai_open_page *page) {
   }
 }
 
+/* What a page may lack although it did not fail. */
+static void note_doubts(const struct run *run, const struct ommai_open_page *page, json_t *entry) {
+  const char *path = ((struct ommai_read_document *)page->document)->source.path;
+  if (page->layout_unread) {
+    ommai_warn("read: %s: page %" PRId64 ": the answer about its layout has no block; is --recipe that of this model?", path,
+               page->number);
+  }
+  if (!page->n_cut) return;
+  json_object_set_new(entry, "cut", json_integer((json_int_t)page->n_cut));
+  run->counts->n_cut++;
+}
+
 static bool end_page(void *context, struct ommai_open_page *page) {
   struct run *run = context;
   struct ommai_read_document *document = page->document;
@@ -264,6 +282,7 @@ static bool end_page(void *context, struct ommai_open_page *page) {
     json_object_set_new(entry, "height", json_integer(page->image->height));
     json_object_set(entry, "blocks", page->blocks);
     run->counts->n_read++;
+    note_doubts(run, page, entry);
   }
   run->code = add_page(&document->journal, entry);
   json_decref(entry);

@@ -19,7 +19,9 @@ struct ommai_read_journal {
   const char *path; /* the caller's */
   int file;
   int64_t n_pages, end;
-  int64_t *lines; /* by page from 0: where its line begins; 0: it has none; negative: its error's */
+  /* by page from 0: where its line begins; 0: it has none; negative: its error's */
+  int64_t *lines;
+  bool discards; /* pages of an earlier run were dropped, as nobody asked to keep them */
 };
 
 void ommai_read_journal_close(struct ommai_read_journal *journal);
@@ -48,6 +50,7 @@ struct ommai_read_job {
 
 struct ommai_read_counts {
   int64_t n_pages, n_read, n_failed, n_earlier;
+  int64_t n_cut; /* of those read: with an answer that ended at its limit of tokens */
   double seconds;
 };
 

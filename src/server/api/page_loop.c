@@ -130,20 +130,25 @@ static void add_cost(struct ommai_page_cost *cost, const json_t *body) {
 /* The text of a reply, or what went wrong. */
 static void take_answer(struct ommai_open_page *page, json_t *block, const json_t *line) {
   const json_t *response = json_object_get(line, "response"), *body = json_object_get(response, "body");
-  const json_t *message = json_object_get(json_array_get(json_object_get(body, "choices"), 0), "message");
+  const json_t *choice = json_array_get(json_object_get(body, "choices"), 0), *message = json_object_get(choice, "message");
+  const char *end = json_string_value(json_object_get(choice, "finish_reason"));
+  const bool cut = end && strcmp(end, "length") == 0;
   const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
   if (!message) {
     if (!*page->failure) page->status = (int)json_integer_value(json_object_get(response, "status_code"));
     return ommai_open_page_fail(page, why ? why : "no answer");
   }
   add_cost(&page->cost, body);
+  page->n_cut += cut;
   char *text = copy_answer(json_object_get(message, "content"));
   if (text && block) {
     json_object_set_new(block, "content", json_string(text));
+    if (cut) json_object_set_new(block, "cut", json_true());
   } else if (text) {
     page->cost.layout = ommai_clock_seconds() - page->began - page->cost.render;
     page->blocks = ommai_layout_read(text);
     if (page->blocks) ommai_layout_drop_inner_captions(page->blocks);
+    page->layout_unread = *text && json_array_size(page->blocks) == 0;
   }
   if (!text || !page->blocks) ommai_open_page_fail(page, "out of memory: an answer");
   free(text);

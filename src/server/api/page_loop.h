@@ -26,6 +26,8 @@ struct ommai_open_page {
   json_t *blocks;                        /* NULL: the layout is not known yet */
   size_t next;                           /* block that has not been asked about */
   size_t n_asked;                        /* requests under way */
+  size_t n_cut;                          /* answers that ended at their limit of tokens */
+  bool layout_unread;                    /* an answer about the layout had no block */
   int status;                            /* of the request that failed first; 0: none did */
   char failure[OMMA_ERROR_MESSAGE_SIZE]; /* "": none */
   double began;
