@@ -10,6 +10,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "image/tiff_pages.h"
 #include "image_out/image_write.h"
 
 #define MAX_HEAD 1024 /* of a PDF file, until its mark */
@@ -20,6 +21,21 @@ static bool is_pdf(const void *start, size_t size) {
 
 static struct ommai_pdf_file file_of(const struct ommai_page_source *source) {
   return (struct ommai_pdf_file){source->path, source->descriptor};
+}
+
+/* Of an image's file: of several pages where it is a TIFF. What cannot be read shows when the page
+ * is decoded. */
+static int64_t count_image_pages(const char *path, const char *start, size_t size) {
+  const struct omma_allocator *allocator = &ommai_default_allocator;
+  struct omma_error error;
+  char *bytes;
+  if (ommai_image_sniff(start, size) != OMMAI_IMAGE_TIFF ||
+      ommai_file_read(path, OMMAI_IMAGE_MAX_BYTES, allocator, &bytes, &size, &error) != OMMA_OK) {
+    return 1;
+  }
+  int64_t n = ommai_tiff_count_pages((const uint8_t *)bytes, size);
+  ommai_release(allocator, bytes, size + 1, 1);
+  return n;
 }
 
 bool ommai_page_source_is_name(const char *name) {
@@ -46,7 +62,9 @@ enum omma_status ommai_page_source_open(const char *path, const struct ommai_pdf
   if (!source->is_pdf && size > 0 && strlen(path) > 4 && strcasecmp(path + strlen(path) - 4, ".pdf") == 0) {
     return ommai_fail(error, OMMA_ERROR_FORMAT, "is not a PDF file");
   }
-  return source->is_pdf ? ommai_pdf_count_pages(&pdf, limits, &source->n_pages, error) : OMMA_OK;
+  if (source->is_pdf) return ommai_pdf_count_pages(&pdf, limits, &source->n_pages, error);
+  source->n_pages = count_image_pages(path, start, size);
+  return OMMA_OK;
 }
 
 /* A file in memory that has no name, for poppler's programs. */
@@ -67,7 +85,10 @@ enum omma_status ommai_page_source_open_bytes(const void *bytes, size_t size, co
                                               struct ommai_page_source *source, struct omma_error *error) {
   *source = (struct ommai_page_source){
       .bytes = bytes, .size = size, .descriptor = -1, .is_pdf = is_pdf(bytes, size), .n_pages = 1};
-  if (!source->is_pdf) return OMMA_OK;
+  if (!source->is_pdf) {
+    source->n_pages = ommai_tiff_count_pages(bytes, size);
+    return OMMA_OK;
+  }
   OMMAI_TRY(make_file(bytes, size, &source->descriptor, error));
   const struct ommai_pdf_file pdf = file_of(source);
   return ommai_pdf_count_pages(&pdf, limits, &source->n_pages, error);
@@ -76,6 +97,18 @@ enum omma_status ommai_page_source_open_bytes(const void *bytes, size_t size, co
 void ommai_page_source_close(struct ommai_page_source *source) {
   if (source->descriptor >= 0) close(source->descriptor);
   source->descriptor = -1;
+}
+
+/* The bytes of an image, which may be changed; release size + 1. */
+static enum omma_status take_bytes(const struct ommai_page_source *source, char **bytes, size_t *size,
+                                   struct omma_error *error) {
+  const struct omma_allocator *allocator = &ommai_default_allocator;
+  if (source->path) return ommai_file_read(source->path, OMMAI_IMAGE_MAX_BYTES, allocator, bytes, size, error);
+  *size = source->size;
+  *bytes = ommai_allocate(allocator, source->size + 1, 1);
+  if (!*bytes) return ommai_fail_memory(error, "a page", source->size + 1);
+  memcpy(*bytes, source->bytes, source->size);
+  return OMMA_OK;
 }
 
 enum omma_status ommai_page_source_load(const struct ommai_page_source *source, int64_t page, int dpi,
@@ -88,8 +121,11 @@ enum omma_status ommai_page_source_load(const struct ommai_page_source *source, 
   char *bytes;
   size_t size;
   image_limits.max_pixels = limits->max_pixels;
-  if (!source->path) return ommai_image_decode(source->bytes, source->size, &image_limits, allocator, image, error);
-  OMMAI_TRY(ommai_file_read(source->path, OMMAI_IMAGE_MAX_BYTES, allocator, &bytes, &size, error));
+  if (!source->path && page == 1) {
+    return ommai_image_decode(source->bytes, source->size, &image_limits, allocator, image, error);
+  }
+  OMMAI_TRY(take_bytes(source, &bytes, &size, error));
+  ommai_tiff_begin_at_page((uint8_t *)bytes, size, page);
   enum omma_status status = ommai_image_decode(bytes, size, &image_limits, allocator, image, error);
   ommai_release(allocator, bytes, size + 1, 1);
   return status;

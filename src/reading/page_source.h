@@ -1,4 +1,4 @@
-/* Where pages come from: PDF files, and images, which have one page. */
+/* Where pages come from: PDF files, and images, which have one page, but for TIFF files. */
 #pragma once
 
 #include <stdbool.h>

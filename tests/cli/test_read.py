@@ -126,6 +126,20 @@ def test_answers_that_are_cut_off(omma, model, tmp_path):
     assert f"read: {tmp_path}/out/a.pages.jsonl: pages that an earlier run has read are read again; --resume keeps them\n" in said
 
 
+def test_pages_of_a_tiff_file(omma, words, tmp_path):
+    """Scanners and fax machines write such files. A page comes out as in a file of its own."""
+    images = [Image.new("RGB", (80 + 10 * i, 60), color) for i, color in enumerate(("white", "black", "red"))]
+    images[0].save(tmp_path / "three.tiff", save_all=True, append_images=images[1:])
+    for i, image in enumerate(images):
+        image.save(tmp_path / f"p{i}.png")
+    said = run(omma, words, tmp_path / "three.tiff", *[tmp_path / f"p{i}.png" for i in range(3)])
+    assert "4 documents, 6 pages" in said and "6 pages read, 0 failed" in said
+    pages = json.loads((tmp_path / "out" / "three.json").read_text(encoding="utf-8"))["pages"]
+    alone = [json.loads((tmp_path / "out" / f"p{i}.json").read_text(encoding="utf-8"))["pages"][0] for i in range(3)]
+    assert [page["width"] for page in pages] == [80, 90, 100]
+    assert [page["blocks"] for page in pages] == [page["blocks"] for page in alone]
+
+
 def test_a_layout_without_blocks_is_noted(omma, model, tmp_path):
     """As of a model that was not trained for the recipe."""
     Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")

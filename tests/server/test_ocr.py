@@ -108,6 +108,20 @@ def test_an_image_is_a_page(reader):
 
 
 @needs_poppler
+def test_pages_of_a_tiff_file(reader):
+    def page(at, width, after):
+        entries = ((256, width), (257, 60), (258, 8), (259, 1), (262, 1), (273, 8), (279, 60 * width))
+        return struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries) + struct.pack("<I", after)
+    pixels, size = b"\xff" * 60 * 100, 2 + 7 * 12 + 4
+    first = 8 + len(pixels)
+    data = b"II*\0" + struct.pack("<I", first) + pixels + page(first, 80, first + size) + page(first + size, 100, 0)
+    pages = read(reader, data_url(data, "image/tiff"), ommatidia={"recipe": "page"})["pages"]
+    assert [(page["index"], page["dimensions"]["width"]) for page in pages] == [(0, 80), (1, 100)]
+    (second,) = read(reader, data_url(data, "image/tiff"), ommatidia={"recipe": "page"}, pages=[1])["pages"]
+    assert second == pages[1]
+
+
+@needs_poppler
 def test_pages(reader):
     def indices_of(reply):
         return [page["index"] for page in reply["pages"]]

@@ -52,11 +52,11 @@ static enum ommai_page_opening open_page(void *context, struct ommai_open_page *
   return OMMAI_PAGE_NONE;
 }
 
-/* Images have one page, and their names are in the truth. */
+/* Names of images of one page are in the truth. */
 static bool compare(struct bench *bench, const struct ommai_open_page *page) {
   const struct ommai_read_document *document = page->document;
   const char *slash = strrchr(document->source.path, '/'), *name = slash ? slash + 1 : document->source.path;
-  const json_t *truth = document->source.is_pdf ? NULL : ommai_truth_find(bench->truth, name);
+  const json_t *truth = document->source.n_pages > 1 || document->source.is_pdf ? NULL : ommai_truth_find(bench->truth, name);
   char *markdown = NULL;
   size_t size;
   if (!truth) return true;
