@@ -128,12 +128,12 @@ def test_streams_pass_as_they_come(start, balance):
     assert len(pieces) > 8, len(pieces)
 
 
-def hold_up(servers):
-    """For longer than the interval of health checks the replicas do not get to answer, as on a
-    crowded machine."""
+def hold_up(servers, interval):
+    """The replicas do not get to answer, as on a crowded machine, until a health check has begun
+    and waited for longer than the interval of checks (ms)."""
     for server in servers:
         server.process.send_signal(signal.SIGSTOP)
-    time.sleep(2.2)
+    time.sleep(2.1 * interval / 1000)
     for server in servers:
         server.process.send_signal(signal.SIGCONT)
 
@@ -142,8 +142,8 @@ def test_an_image_goes_where_it_was(start, balance):
     """Requests with the same digest reach the same replica, which has the image in its cache: also
     when the replicas were slow to answer health checks. A check's connection has to be made within
     the interval: one that is too short takes a replica out where HAProxy itself has to wait."""
-    servers = [start(), start()]
-    balancer = balance(servers, interval=1000)
+    servers, interval = [start(), start()], 3000
+    balancer = balance(servers, interval)
     images = sorted((ROOT / "models" / "demo" / "images").glob("*.png"))[:3]
     for turn in ("What colour is the circle?", "How many squares are there?"):
         for image in images:
@@ -151,7 +151,7 @@ def test_an_image_goes_where_it_was(start, balance):
             content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": turn}]
             reply = balancer.request("POST", "/v1/chat/completions", question(content=content), {"x-image-digest": image.name})
             assert reply.status == 200, reply.body
-        hold_up(servers)
+        hold_up(servers, interval)
     encoded = [read(server)[0]["omma:encoder_images_total"] for server in servers]
     hits = [read(server)[0]["omma:encoder_cache_hits_total"] for server in servers]
     assert sum(encoded) == len(images) and sum(hits) == len(images)
