@@ -10,7 +10,7 @@
 #include "base/allocator.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "image/tiff_pages.h"
+#include "image/image_pages.h"
 #include "image_out/image_write.h"
 
 #define MAX_HEAD 1024 /* of a PDF file, until its mark */

@@ -4,7 +4,7 @@
 
 #include "base/allocator.h"
 #include "image/image.h"
-#include "image/tiff_pages.h"
+#include "image/image_pages.h"
 #include "support/test.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "image/tiff_pages.h"
+#include "image/image_pages.h"
 
 #include <stdbool.h>
 #include <string.h>
