@@ -1,9 +1,8 @@
 #include "image/image_pages.h"
 
-#include <stdbool.h>
-#include <string.h>
+#include "image/tiff_number.h"
 
-enum { HEADER = 8, ENTRY = 12, TAG_SUBFILE_TYPE = 254, PREVIEW = 1, MASK = 4 };
+enum { ENTRY = OMMAI_TIFF_ENTRY_BYTES, TAG_SUBFILE_TYPE = 254, PREVIEW = 1, MASK = 4 };
 
 struct file {
   const uint8_t *bytes;
@@ -11,15 +10,13 @@ struct file {
   bool little;
 };
 
-static uint32_t read_number(const struct file *file, size_t at, size_t n_bytes) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < n_bytes; i++) value = value << 8 | file->bytes[at + (file->little ? n_bytes - 1 - i : i)];
-  return value;
+static uint32_t read_number(const struct file *file, size_t at, int n_bytes) {
+  return ommai_tiff_number(file->bytes + at, n_bytes, file->little);
 }
 
 static bool open_file(const uint8_t *bytes, size_t size, struct file *file) {
-  *file = (struct file){bytes, size, size >= HEADER && bytes[0] == 'I'};
-  return size >= HEADER && (memcmp(bytes, "II*\0", 4) == 0 || memcmp(bytes, "MM\0*", 4) == 0);
+  *file = (struct file){bytes, size, size && bytes[0] == 'I'};
+  return ommai_tiff_begins(bytes, size);
 }
 
 /* A directory with all its entries and the address of the next one. */
@@ -30,7 +27,7 @@ struct directory {
 
 /* The directory at an address; false where it is not within the file. */
 static bool read_directory(const struct file *file, size_t at, struct directory *directory) {
-  if (at < HEADER || at > file->size - 2) return false;
+  if (at < OMMAI_TIFF_HEADER_BYTES || at > file->size - 2) return false;
   size_t n = read_number(file, at, 2), entries = at + 2;
   if ((file->size - entries) / ENTRY < n || file->size - entries - n * ENTRY < 4) return false;
   *directory = (struct directory){.at = at, .next = read_number(file, entries + n * ENTRY, 4), .is_page = true};

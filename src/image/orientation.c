@@ -3,38 +3,33 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "image/tiff_number.h"
 
-enum { TIFF_TAG_ORIENTATION = 0x0112, TIFF_ENTRY_SIZE = 12, TIFF_BYTE = 1, TIFF_SHORT = 3, TIFF_LONG = 4 };
+enum { TIFF_TAG_ORIENTATION = 0x0112, TIFF_BYTE = 1, TIFF_SHORT = 3, TIFF_LONG = 4 };
 
 /* Pixels of a square that is turned at once, so that reads down columns stay in the cache. */
 enum { TURN_BLOCK = 32 };
 
-static uint32_t read_number(const uint8_t *bytes, int n_bytes, bool little) {
-  uint32_t value = 0;
-  for (int i = 0; i < n_bytes; i++) value = value << 8 | bytes[little ? n_bytes - 1 - i : i];
-  return value;
-}
-
 /* The value of a directory entry, or 1 where it is not a single number from 1 to 8. */
 static int entry_orientation(const uint8_t *entry, bool little) {
-  uint32_t type = read_number(entry + 2, 2, little);
-  if (read_number(entry + 4, 4, little) != 1) return 1;
+  uint32_t type = ommai_tiff_number(entry + 2, 2, little);
+  if (ommai_tiff_number(entry + 4, 4, little) != 1) return 1;
   uint32_t value = type == TIFF_BYTE    ? entry[8]
-                   : type == TIFF_SHORT ? read_number(entry + 8, 2, little)
-                   : type == TIFF_LONG  ? read_number(entry + 8, 4, little)
+                   : type == TIFF_SHORT ? ommai_tiff_number(entry + 8, 2, little)
+                   : type == TIFF_LONG  ? ommai_tiff_number(entry + 8, 4, little)
                                         : 1;
   return value >= 1 && value <= 8 ? (int)value : 1;
 }
 
 int ommai_tiff_orientation(const uint8_t *bytes, size_t size) {
-  if (size < 8 || (memcmp(bytes, "II*\0", 4) != 0 && memcmp(bytes, "MM\0*", 4) != 0)) return 1;
+  if (!ommai_tiff_begins(bytes, size)) return 1;
   bool little = bytes[0] == 'I';
-  size_t offset = read_number(bytes + 4, 4, little);
+  size_t offset = ommai_tiff_number(bytes + 4, 4, little);
   if (offset > size - 2) return 1;
-  size_t n_entries = read_number(bytes + offset, 2, little);
+  size_t n_entries = ommai_tiff_number(bytes + offset, 2, little);
   offset += 2;
-  for (size_t i = 0; i < n_entries && size - offset >= TIFF_ENTRY_SIZE; i++, offset += TIFF_ENTRY_SIZE) {
-    if (read_number(bytes + offset, 2, little) == TIFF_TAG_ORIENTATION) return entry_orientation(bytes + offset, little);
+  for (size_t i = 0; i < n_entries && size - offset >= OMMAI_TIFF_ENTRY_BYTES; i++, offset += OMMAI_TIFF_ENTRY_BYTES) {
+    if (ommai_tiff_number(bytes + offset, 2, little) == TIFF_TAG_ORIENTATION) return entry_orientation(bytes + offset, little);
   }
   return 1;
 }
@@ -49,7 +44,7 @@ int ommai_jpeg_orientation(const uint8_t *bytes, size_t size) {
       continue;
     }
     if (marker == 0xda || marker == 0xd9) return 1; /* the scans begin, or the end */
-    size_t length = read_number(bytes + at + 2, 2, false);
+    size_t length = ommai_tiff_number(bytes + at + 2, 2, false);
     if (length < 2 || length > size - at - 2) return 1;
     if (marker == 0xe1 && length >= 8 && memcmp(bytes + at + 4, "Exif\0\0", 6) == 0) {
       return ommai_tiff_orientation(bytes + at + 10, length - 8);
@@ -62,7 +57,7 @@ int ommai_jpeg_orientation(const uint8_t *bytes, size_t size) {
 int ommai_png_orientation(const uint8_t *bytes, size_t size) {
   size_t at = 8;
   while (at < size && size - at >= 12) {
-    size_t length = read_number(bytes + at, 4, false);
+    size_t length = ommai_tiff_number(bytes + at, 4, false);
     if (length > size - at - 12) return 1;
     if (memcmp(bytes + at + 4, "eXIf", 4) == 0) return ommai_tiff_orientation(bytes + at + 8, length);
     at += 12 + length;
@@ -73,7 +68,7 @@ int ommai_png_orientation(const uint8_t *bytes, size_t size) {
 int ommai_webp_orientation(const uint8_t *bytes, size_t size) {
   size_t at = 12;
   while (at < size && size - at >= 8) {
-    size_t length = read_number(bytes + at + 4, 4, true);
+    size_t length = ommai_tiff_number(bytes + at + 4, 4, true);
     if (length > size - at - 8) return 1;
     if (memcmp(bytes + at, "EXIF", 4) == 0) {
       /* some writers put it there */
