@@ -131,8 +131,9 @@ static const float *input_row(const struct head *head, const struct span *span, 
 }
 
 /* n values of a row of the next block. A head's are a short piece of each row, so no CPU asks for
- * the next one by itself; if a whole block were asked for at once, its own reads would wait. */
-static void ask_for(const float *values, int64_t n) {
+ * the next one by itself; if a whole block were asked for at once, its own reads would wait.
+ * Always inlined: GCC drops calls of functions that do nothing but ask. */
+static inline __attribute__((always_inline)) void ask_for(const float *values, int64_t n) {
   const int64_t line = 64 / sizeof *values;
   for (int64_t i = 0; i < n; i += line) __builtin_prefetch(values + i, 0, 2);
 }

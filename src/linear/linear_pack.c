@@ -103,8 +103,10 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 }
 
 /* Asks for the next values of a row: a panel reads as many streams as it has columns, more than the
- * machine follows by itself. */
-static void prefetch_row(const struct ommai_linear_source *source, int64_t n_in, int64_t row, int64_t k) {
+ * machine follows by itself. Always inlined: GCC drops calls of functions that do nothing but
+ * ask. */
+static inline __attribute__((always_inline)) void prefetch_row(const struct ommai_linear_source *source, int64_t n_in,
+                                                               int64_t row, int64_t k) {
   size_t bytes = type_bytes(source->type);
   const char *values = (const char *)source->weight + (size_t)(row * n_in + k) * bytes;
   if (source->stored || source->transposed || k >= n_in) return;
