@@ -63,6 +63,10 @@ struct ommai_integer_kernels {
   ommai_integer_kernel s8, u4;
   /* NULL: memory brings one panel after the other as fast */
   ommai_integer_row_kernel row_s8, row_u4;
+  /* Rows of a tile that a call takes best where weights have one group, with their outputs asked
+   * for before: sums that are still in the first level of cache when they are finished. 0: all,
+   * and nothing is asked for. */
+  int64_t rows_together;
   /* The same, to the bit, for a CPU whose first level of cache is small; NULL: this does. */
   const struct ommai_integer_kernels *small_l1;
 };

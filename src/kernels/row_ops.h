@@ -74,10 +74,15 @@ struct ommai_row_share {
   X(quantise_symmetric, (const void *x, enum omma_dtype x_type, int64_t d, int8_t *out, float *scale))                    \
   /* sums[g] = the sum of x[g * group] up to the next group or d. */                                                      \
   X(group_sums, (const int8_t *x, int64_t d, int64_t group, int32_t *sums))                                               \
-  /* out[d] = x[d] * scale + bias[d], rounded twice; out may be x. */                                                     \
-  X(scale_add, (const float *x, float scale, const float *bias, int64_t d, float *out))                                   \
-  /* y[d] += x[d] * scale + bias[d], rounded three times. */                                                              \
-  X(add_scaled, (float *y, const float *x, float scale, const float *bias, int64_t d))                                    \
+  /* Of n_rows rows of a panel, x [n_rows][64], the first n; out and y [n_rows][stride], apart from x: */                 \
+  /* out[row][n] = x[row][n] * scales[row] + bias[n], rounded twice. */                                                   \
+  X(scale_panel,                                                                                                          \
+    (const float *x, const float *scales, const float *bias, int64_t n_rows, int64_t n, float *out, int64_t stride))      \
+  /* y[row][n] += x[row][n] * scales[row] + bias[n], rounded three times. */                                              \
+  X(add_scaled_panel,                                                                                                     \
+    (float *y, int64_t stride, const float *x, const float *scales, const float *bias, int64_t n_rows, int64_t n))        \
+  /* out[row][n] = x[row][n]. */                                                                                          \
+  X(convert_panel, (const float *x, int64_t n_rows, int64_t n, void *out, int64_t stride, enum omma_dtype out_type))      \
   /* out[d] in 0 .. 15 and *scale, x[d] being about *scale * (out[d] - 8): of eight grids that with the least squared \
    * error, the scale of each being the best for its integers (least squares). */   \
   X(fit_int4, (const float *x, int64_t d, int8_t *out, float *scale))                                                     \

@@ -8,10 +8,11 @@
 
 #include "base/half.h"
 #include "kernels/dtype.h"
+#include "kernels/gemv.h"
 #include "kernels/int8.h"
 #include "kernels/row_ops.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, PANEL = OMMAI_PANEL_COLUMNS };
 
 /* The sixteen partial sums, added as a tree. Not inlined: with the loop before it GCC 12 would keep
  * the sums in single registers. */
@@ -317,19 +318,37 @@ static inline float load(const void *x, int64_t i, enum omma_dtype type) {
   return type == OMMA_F32 ? ((const float *)x)[i] : ommai_bf16_to_f32(((const ommai_bf16 *)x)[i]);
 }
 
-/* The larger of two magnitudes' bits where `take` has all bits set. */
-static inline int32_t larger_bits(int32_t max, int32_t bits, int32_t take) { return (bits & take) > max ? bits & take : max; }
+/* The bits of the largest magnitudes of the values above 0 and of those below. */
+struct ends {
+  uint32_t high, low;
+};
+
+static inline struct ends find_ends_f32(const float *x, int64_t d) {
+  int32_t high = 0, low = 0;
+  for (int64_t i = 0; i < d; i++) {
+    int32_t bits = ommai_magnitude_bits(x[i]), negative = -(int32_t)(ommai_bits_from_f32(x[i]) >> 31);
+    high = (bits & ~negative) > high ? bits & ~negative : high;
+    low = (bits & negative) > low ? bits & negative : low;
+  }
+  return (struct ends){(uint32_t)high, (uint32_t)low};
+}
+
+/* The same by halves, of which twice as many go together. */
+static inline struct ends find_ends_bf16(const ommai_bf16 *x, int64_t d) {
+  int16_t high = 0, low = 0;
+  for (int64_t i = 0; i < d; i++) {
+    int16_t bits = (int16_t)(x[i] & 0x7fff), negative = (int16_t) - (x[i] >> 15);
+    int16_t above = (int16_t)(bits & ~negative), below = (int16_t)(bits & negative);
+    high = above > high ? above : high;
+    low = below > low ? below : low;
+  }
+  return (struct ends){(uint32_t)high << 16, (uint32_t)low << 16};
+}
 
 static inline void quantise_type(const void *x, enum omma_dtype type, int64_t d, int8_t *restrict out,
                                  struct ommai_int8_row *row) {
-  int32_t high = 0, low = 0; /* of the values above 0, and of those below */
-  for (int64_t i = 0; i < d; i++) {
-    float value = load(x, i, type);
-    int32_t bits = ommai_magnitude_bits(value), negative = -(int32_t)(ommai_bits_from_f32(value) >> 31);
-    high = larger_bits(high, bits, ~negative);
-    low = larger_bits(low, bits, negative);
-  }
-  float above = ommai_f32_from_bits((uint32_t)high), below = ommai_f32_from_bits((uint32_t)low);
+  struct ends ends = type == OMMA_F32 ? find_ends_f32(x, d) : find_ends_bf16(x, d);
+  float above = ommai_f32_from_bits(ends.high), below = ommai_f32_from_bits(ends.low);
   float inverse = ommai_int8_inverse(above + below, OMMAI_INT8_STEPS);
   int32_t zero = ommai_round_whole(below * inverse) - 128;
   for (int64_t i = 0; i < d; i++) {
@@ -376,12 +395,56 @@ static void group_sums(const int8_t *x, int64_t d, int64_t group, int32_t *sums)
   }
 }
 
-static void scale_add(const float *x, float scale, const float *bias, int64_t d, float *out) {
-  for (int64_t i = 0; i < d; i++) out[i] = x[i] * scale + bias[i];
+/* Rows of a panel. Whole ones are loops of a constant length, without the checks that come before
+ * others. */
+static inline __attribute__((always_inline)) void scale_row(const float *restrict x, float scale, const float *restrict bias,
+                                                            int64_t n, float *restrict out) {
+  for (int64_t i = 0; i < n; i++) out[i] = x[i] * scale + bias[i];
 }
 
-static void add_scaled(float *y, const float *x, float scale, const float *bias, int64_t d) {
-  for (int64_t i = 0; i < d; i++) y[i] += x[i] * scale + bias[i];
+static inline __attribute__((always_inline)) void add_scaled_row(float *restrict y, const float *restrict x, float scale,
+                                                                 const float *restrict bias, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] += x[i] * scale + bias[i];
+}
+
+static inline __attribute__((always_inline)) void convert_row(const float *restrict x, int64_t n, void *restrict out,
+                                                              enum omma_dtype type) {
+  for (int64_t i = 0; i < n; i++) store(x[i], out, i, type);
+}
+
+static void scale_panel(const float *x, const float *scales, const float *bias, int64_t n_rows, int64_t n, float *out,
+                        int64_t stride) {
+  for (int64_t row = 0; row < n_rows; row++, x += PANEL, out += stride) {
+    if (n == PANEL) {
+      scale_row(x, scales[row], bias, PANEL, out);
+    } else {
+      scale_row(x, scales[row], bias, n, out);
+    }
+  }
+}
+
+static void add_scaled_panel(float *y, int64_t stride, const float *x, const float *scales, const float *bias, int64_t n_rows,
+                             int64_t n) {
+  for (int64_t row = 0; row < n_rows; row++, x += PANEL, y += stride) {
+    if (n == PANEL) {
+      add_scaled_row(y, x, scales[row], bias, PANEL);
+    } else {
+      add_scaled_row(y, x, scales[row], bias, n);
+    }
+  }
+}
+
+static void convert_panel(const float *x, int64_t n_rows, int64_t n, void *out, int64_t stride, enum omma_dtype out_type) {
+  for (int64_t row = 0; row < n_rows; row++, x += PANEL) {
+    void *to = ommai_element(out, row * stride, out_type);
+    if (n < PANEL) {
+      convert(x, n, to, out_type);
+    } else if (out_type == OMMA_F32) {
+      convert_row(x, PANEL, to, OMMA_F32);
+    } else {
+      convert_row(x, PANEL, to, OMMA_BF16);
+    }
+  }
 }
 
 /* The integer of -8 .. 7 nearest to a value of at most 2^21: the bits of it + 1.5 * 2^23. */

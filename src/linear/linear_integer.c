@@ -92,31 +92,28 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
                    const float *bias, int64_t n_rows, int64_t n, float *sums, void *y) {
   const struct ommai_row_ops *ops = linear->context->row_ops;
   if (call->y_type == OMMA_F32 && call->activation == OMMAI_ACTIVATION_NONE) {
-    for (int64_t row = 0; row < n_rows; row++) {
-      float *to = (float *)y + row * call->y_stride;
-      if (call->accumulate) {
-        ops->add_scaled(to, sums + row * PANEL, scales[row], bias, n);
-      } else {
-        ops->scale_add(sums + row * PANEL, scales[row], bias, n, to);
-      }
+    if (call->accumulate) {
+      ops->add_scaled_panel(y, call->y_stride, sums, scales, bias, n_rows, n);
+    } else {
+      ops->scale_panel(sums, scales, bias, n_rows, n, y, call->y_stride);
     }
     return;
   }
-  for (int64_t first = 0; first < n_rows; first += OMMAI_LINEAR_FINISHED_ROWS) {
-    int64_t end = ommai_min_i64(first + OMMAI_LINEAR_FINISHED_ROWS, n_rows);
-    for (int64_t row = first; row < end; row++) {
-      ops->scale_add(sums + row * PANEL, scales[row], bias, PANEL, sums + row * PANEL);
-    }
-    ommai_linear_finish_sums(linear->context, call, end - first, n, sums + first * PANEL,
-                             ommai_element(y, first * call->y_stride, call->y_type));
+  float some[OMMAI_LINEAR_FINISHED_ROWS * PANEL];
+  for (int64_t row = 0, count; row < n_rows; row += count) {
+    count = ommai_min_i64(OMMAI_LINEAR_FINISHED_ROWS, n_rows - row);
+    ops->scale_panel(sums + row * PANEL, scales + row, bias, count, PANEL, some, PANEL);
+    ommai_linear_finish_sums(linear->context, call, count, n, some, ommai_element(y, row * call->y_stride, call->y_type));
   }
 }
 
 /* ---- few rows -------------------------------------------------------------------------------- */
 
 /* Asks for rows that another core may have prepared: a line at a time between the weights they
- * would be waited for. */
-static void prefetch_rows(const struct ommai_linear *linear, const struct ommai_linear_rows *rows, int64_t n_rows) {
+ * would be waited for. Always inlined, as all functions that do nothing but ask: GCC drops their
+ * calls. */
+static inline __attribute__((always_inline)) void prefetch_rows(const struct ommai_linear *linear,
+                                                                const struct ommai_linear_rows *rows, int64_t n_rows) {
   int64_t bytes = padded_k(linear), sums = ommai_integer_n_groups(&linear->spec) * (int64_t)sizeof *rows->sums;
   for (int64_t row = 0; row < n_rows; row++) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows->bytes + row * rows->byte_stride + at);
@@ -235,16 +232,39 @@ static struct places place_scratch(const struct ommai_linear *linear) {
 
 static size_t op_scratch(const struct ommai_linear_op *op) { return place_scratch(op->linear).end; }
 
+/* Asks for the first n outputs of rows that the products to come are written over, into the second
+ * level of cache: written to on their way from memory they would hold up the products after. */
+static inline __attribute__((always_inline)) void ask_for_outputs(const struct ommai_linear_call *call, void *y, int64_t n_rows,
+                                                                  int64_t n) {
+  for (int64_t row = 0; row < n_rows; row++) {
+    const char *to = ommai_element(y, row * call->y_stride, call->y_type);
+    for (size_t at = 0; at < (size_t)n * ommai_dtype_size(call->y_type); at += 64) __builtin_prefetch(to + at, 1, 2);
+  }
+}
+
+/* Rows of a tile that are multiplied and finished before the next ones are. */
+static int64_t rows_together(const struct ommai_linear *linear) {
+  int64_t together = linear->context->integer->rows_together;
+  return together && ommai_integer_n_groups(&linear->spec) == 1 ? together : linear->code->max_rows;
+}
+
 static void op_run_prepared(const struct ommai_linear_op *op, const struct ommai_linear_rows *rows, void *y, int64_t n_rows,
                             int worker) {
   const struct ommai_linear *linear = op->linear;
   const struct ommai_linear_call *call = &op->call;
   char *scratch = op->context->scratch[worker].memory;
   float *sums = (float *)(void *)(scratch + place_scratch(linear).sums);
+  const int64_t together = rows_together(linear);
   for (int64_t column = 0; column < op->n_columns; column += PANEL) {
     int64_t first = op->first_column + column, n = ommai_min_i64(PANEL, op->n_columns - column);
-    multiply(linear, first / PANEL, rows, n_rows, sums);
-    finish(linear, call, rows->scales, linear->bias + first, n_rows, n, sums, ommai_element(y, column, call->y_type));
+    for (int64_t row = 0, count; row < n_rows; row += count) {
+      const struct ommai_linear_rows some = ommai_linear_rows_from(linear, rows, row);
+      void *to = ommai_element(y, row * call->y_stride + column, call->y_type);
+      count = ommai_min_i64(n_rows - row, together);
+      if (linear->context->integer->rows_together) ask_for_outputs(call, to, count, n);
+      multiply(linear, first / PANEL, &some, count, sums);
+      finish(linear, call, some.scales, linear->bias + first, count, n, sums, to);
+    }
   }
 }
 

@@ -88,13 +88,12 @@ static void activate(const struct ommai_row_ops *ops, enum ommai_activation acti
 static void finish_rows(const struct ommai_row_ops *ops, const struct ommai_linear_call *call, int64_t n_rows, int64_t n,
                         float *sums, void *y) {
   activate(ops, call->activation, sums, n_rows * OMMAI_PANEL_COLUMNS);
-  for (int64_t row = 0; row < n_rows; row++, sums += OMMAI_PANEL_COLUMNS) {
-    void *to = ommai_element(y, row * call->y_stride, call->y_type);
-    if (call->accumulate) {
-      ops->add(to, sums, n);
-    } else {
-      ops->convert(sums, n, to, call->y_type);
-    }
+  if (!call->accumulate) {
+    ops->convert_panel(sums, n_rows, n, y, call->y_stride, call->y_type);
+    return;
+  }
+  for (int64_t row = 0; row < n_rows; row++) {
+    ops->add((float *)y + row * call->y_stride, sums + row * OMMAI_PANEL_COLUMNS, n);
   }
 }
 

@@ -62,6 +62,7 @@ struct guarded kernel_memory(size_t size);
 void kernel_list_attention_tiles(struct kernel_list *list);
 void kernel_list_attention_decode(struct kernel_list *list);
 void kernel_list_row_ops(struct kernel_list *list);
+void kernel_list_row_panels(struct kernel_list *list);
 void kernel_list_gemv(struct kernel_list *list);
 void kernel_list_f32_tiles(struct kernel_list *list);
 void kernel_list_bf16_tiles(struct kernel_list *list);

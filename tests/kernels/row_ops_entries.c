@@ -106,10 +106,8 @@ static void run(const struct ommai_row_ops *ops, int operation, const struct inp
     case OPERATION_list_between: ops->list_between(x, 1.0f, 1.1f, inputs->d, 0, out, &(int64_t){0}); break;
     case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, OMMA_F32, inputs->d, out, &(float){0}); break;
     case OPERATION_group_sums: ops->group_sums((const int8_t *)(const void *)x, inputs->d, 64, out); break;
-    case OPERATION_scale_add: ops->scale_add(x, 0.5f, row_of(inputs, BIAS), inputs->d, out); break;
-    case OPERATION_add_scaled: ops->add_scaled(out, x, 0.5f, row_of(inputs, BIAS), inputs->d); break;
     case OPERATION_fit_int4: ops->fit_int4(x, inputs->d, out, &(float){0}); break;
-    case OPERATIONS: break;
+    default: break; /* of panels: row_panel_entries.c */
   }
 }
 
@@ -230,22 +228,14 @@ static double check_quantise(const struct kernel_entry *entry, uint64_t seed) {
   return 0;
 }
 
-/* What an operation on rows of symmetric integers makes of x: bytes of integers, or of sums in
- * front of a scale. */
+/* What an operation on rows of symmetric integers makes of x. */
 static void run_symmetric(const struct ommai_row_ops *ops, const struct kernel_entry *entry, const struct inputs *inputs,
                           const void *x, struct guarded *out, float *scale) {
   *out = kernel_memory((size_t)inputs->d * sizeof(float));
-  *scale = 0.25f;
+  *scale = 0.0f;
   switch (entry->index) {
     case OPERATION_quantise_symmetric: ops->quantise_symmetric(x, inputs->type, inputs->d, (int8_t *)out->data, scale); break;
     case OPERATION_group_sums: ops->group_sums(x, inputs->d, 16, (int32_t *)(void *)out->data); break;
-    case OPERATION_scale_add:
-      ops->scale_add(row_of(inputs, X), *scale, row_of(inputs, BIAS), inputs->d, (float *)(void *)out->data);
-      break;
-    case OPERATION_add_scaled:
-      memcpy(out->data, row_of(inputs, OTHER), out->size);
-      ops->add_scaled((float *)(void *)out->data, row_of(inputs, X), *scale, row_of(inputs, BIAS), inputs->d);
-      break;
     default: ops->fit_int4(row_of(inputs, X), inputs->d, (int8_t *)out->data, scale); break;
   }
   guarded_check(out, "out");
@@ -305,9 +295,6 @@ static double check_symmetric(const struct kernel_entry *entry, uint64_t seed) {
     if (entry->index == OPERATION_group_sums && i % 16 == 0) {
       right = sums[i / 16] == sum_of_group((const int8_t *)(const void *)x, i, d);
     }
-    float product = x[i] * 0.25f, scaled = product + row_of(&inputs, BIAS)[i], found = ((const float *)(const void *)sums)[i];
-    if (entry->index == OPERATION_scale_add) right = found == scaled;
-    if (entry->index == OPERATION_add_scaled) right = found == row_of(&inputs, OTHER)[i] + scaled;
     if (!right) kernel_fail(entry, seed, "d %d: value %d", (int)d, (int)i);
   }
   if (entry->index == OPERATION_fit_int4) check_int4(entry, seed, x, d, q, (double)scale[0]);
@@ -463,6 +450,7 @@ void kernel_list_row_ops(struct kernel_list *list) {
     const struct ommai_row_ops *ops = ommai_row_ops(level);
     if (ops == before || (int)ops->level != level) continue;
     for (int i = 0; i < OPERATIONS; i++) {
+      if (i >= OPERATION_scale_panel && i <= OPERATION_convert_panel) continue;
       bool is_draws = i >= OPERATION_find_range, is_symmetric = !is_draws && i >= OPERATION_quantise_symmetric;
       kernel_list_add(list,
                       is_draws                  ? &draws

@@ -328,6 +328,7 @@ static void list_kernels(void) {
   kernel_list_attention_tiles(&tester.list);
   kernel_list_attention_decode(&tester.list);
   kernel_list_row_ops(&tester.list);
+  kernel_list_row_panels(&tester.list);
   kernel_list_gemv(&tester.list);
   kernel_list_f32_tiles(&tester.list);
   kernel_list_bf16_tiles(&tester.list);

@@ -220,6 +220,41 @@ static void rows_keep_their_bits(void **state) {
   ommai_team_destroy(team);
 }
 
+/* All rows of a call by these kernels, over what old_y says. */
+static float *run_with(const struct ommai_integer_kernels *kernels, const struct problem *p, const struct ommai_linear_op *op,
+                       enum omma_dtype y_type) {
+  const struct ommai_integer_kernels *chosen = linear_context->integer;
+  int64_t size = ROWS * (p->n_out + Y_GAP);
+  float *y = calloc((size_t)size, sizeof *y);
+  for (int64_t i = 0; i < size; i++) fixture_put(y, i, (float)old_y(i), y_type);
+  linear_context->integer = kernels;
+  assert_int_equal(ommai_linear_run(op, p->input, y, ROWS, 0, NULL), OMMA_OK);
+  linear_context->integer = chosen;
+  return y;
+}
+
+/* Which of both kernels a layer gets depends on the CPU that the test runs on. */
+static void kernels_for_a_small_first_cache_give_the_same_bits(void **state) {
+  (void)state;
+  const struct ommai_integer_kernels *kernels = ommai_integer_select(level);
+  if (!kernels->small_l1) return;
+  for (int i = 0; i < N_SHAPES; i++) {
+    struct problem p;
+    problem_make(&p, shapes[i][0], shapes[i][1], OMMA_BF16, true);
+    for (int call = 0; call < 3; call++) {
+      enum omma_dtype y_type = call == 2 ? OMMA_BF16 : OMMA_F32;
+      struct ommai_linear_op *op =
+          make_op(&p, y_type, call == 2 ? OMMAI_ACTIVATION_QUICK_GELU : OMMAI_ACTIVATION_NONE, call == 1);
+      float *y = run_with(kernels, &p, op, y_type), *other = run_with(kernels->small_l1, &p, op, y_type);
+      assert_memory_equal(y, other, (size_t)(ROWS * (p.n_out + Y_GAP)) * sizeof *y);
+      free(y);
+      free(other);
+      ommai_linear_op_destroy(op);
+    }
+    problem_free(&p);
+  }
+}
+
 /* Rows of zeros give the bias, NaN and infinity stay in their row, and a column of zeros is no
  * division by 0. */
 static void odd_values_stay_where_they_are(void **state) {
@@ -364,6 +399,7 @@ static int run_level(const char *name) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiles_agree_with_double_precision),
       cmocka_unit_test(rows_keep_their_bits),
+      cmocka_unit_test(kernels_for_a_small_first_cache_give_the_same_bits),
       cmocka_unit_test(odd_values_stay_where_they_are),
       cmocka_unit_test(sources_stack),
       cmocka_unit_test(bad_calls_are_refused),

@@ -14,7 +14,8 @@ enum {
   /* Where the first level of cache has 32 KiB: blocks for the second, which brings lines as fast as
    * they are multiplied, and passes of many rows that ask for 64 bytes with each line. */
   BLOCK_K_IN_L2 = 2048,
-  HALF_LINE_ROWS = 3 * MAX_ROWS /* up to which that is less than their share */
+  HALF_LINE_ROWS = 3 * MAX_ROWS, /* up to which that is less than their share */
+  ROWS_IN_L1 = 6 * MAX_ROWS      /* whose sums stay in it next to what passes */
 };
 
 INLINE void start(const struct integer_block *block, int raised, const int n_rows, __m512i (*acc)[VECTORS]) {
@@ -223,7 +224,7 @@ static void run_u4_small_l1(const struct ommai_integer_panel *panel, const struc
 }
 
 static const struct ommai_integer_kernels small_l1 = {
-    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8_small_l1, .u4 = run_u4_small_l1};
+    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8_small_l1, .u4 = run_u4_small_l1, .rows_together = ROWS_IN_L1};
 
 const struct ommai_integer_kernels ommai_integer_avx512_vnni = {
     .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4, .small_l1 = &small_l1};
