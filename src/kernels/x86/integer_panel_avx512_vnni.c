@@ -3,6 +3,7 @@
  * broadcast as the signed one. */
 #define PREFETCH_BYTES 8192
 #include "kernels/integer_panel_blocks.h"
+#include "kernels/x86/integer_groups_vnni.h"
 #include "kernels/x86/integer_stream_vnni.h"
 
 enum {
@@ -203,6 +204,10 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
   }
 }
 
+static bool has_many_groups(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
+  return panel->n_groups > 1 && !panel->minimums && rows->n_rows > HALF_LINE_ROWS;
+}
+
 static int64_t block_k_small_l1(const struct ommai_integer_rows *rows) {
   return rows->n_rows <= STREAM_ROWS ? BLOCK_K : BLOCK_K_IN_L2;
 }
@@ -210,6 +215,8 @@ static int64_t block_k_small_l1(const struct ommai_integer_rows *rows) {
 static void run_s8_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (is_few(panel, rows)) {
     streams_s8_small_l1[rows->n_rows - 1](panel, rows, sums);
+  } else if (has_many_groups(panel, rows)) {
+    groups_run(panel, rows, false, sums);
   } else {
     integer_for_each_block(panel, rows, 8, MAX_ROWS, block_k_small_l1(rows), sums, block_s8_small_l1);
   }
@@ -218,6 +225,8 @@ static void run_s8_small_l1(const struct ommai_integer_panel *panel, const struc
 static void run_u4_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (is_few(panel, rows)) {
     streams_u4_small_l1[rows->n_rows - 1](panel, rows, sums);
+  } else if (has_many_groups(panel, rows)) {
+    groups_run(panel, rows, true, sums);
   } else {
     integer_for_each_block(panel, rows, 4, MAX_ROWS, block_k_small_l1(rows), sums, block_u4_small_l1);
   }
