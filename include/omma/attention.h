@@ -163,10 +163,10 @@ struct omma_attention_spec {
    * bf16_kv. */
   bool int8_kv;
 
-  /* ENCODER: allows scores that are products of 8-bit integers, where that is faster: in bf16, on
-   * CPUs with AVX512-BF16 and VNNI, for segments of more than 64 keys. q is quantized row by row.
-   * From k its mean over the segment is subtracted; the difference is quantized in blocks of 64
-   * keys. Otherwise the flag has no effect. */
+  /* ENCODER: allows products of 8-bit integers, where those are faster: in bf16, on CPUs with
+   * AVX512-BF16 and VNNI, for segments of more than 64 keys. q is quantized row by row, its softmax
+   * weights in steps of 256 keys. From k and v their means over the segment are subtracted; the
+   * differences are quantized in blocks of 64 keys. Otherwise the flag has no effect. */
   bool int8_scores;
 };
 

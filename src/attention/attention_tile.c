@@ -1,4 +1,5 @@
 /* Jobs of the encoder and causal modes: pack key blocks; attend one tile, or a whole small pair. */
+#include <math.h>
 #include <string.h>
 
 #include "attention/attention_address.h"
@@ -8,19 +9,27 @@
 
 enum { CENTER_KEYS = 256 };
 
-/* The mean of a unit's keys, of at most that many that are evenly spaced: any row would do that is
- * the same for all blocks. */
-static void find_center(const struct ommai_attention_run *run, const struct ommai_attention_unit *unit, int32_t kv_head,
-                        float *center) {
-  int64_t n = ommai_min_i64(unit->n_keys, CENTER_KEYS), stride = run->tensors.k_token_stride;
-  int32_t dim = run->plan->problem.head_dim;
-  const uint16_t *keys = ommai_attention_k_block(run, unit, kv_head, 0);
+/* The mean of a unit's rows of keys or values, of at most that many that are evenly spaced: any row
+ * would do that is the same for all blocks. */
+static void find_center(const uint16_t *rows, int64_t n_rows, int64_t stride, int32_t dim, float *center) {
+  int64_t n = ommai_min_i64(n_rows, CENTER_KEYS);
   memset(center, 0, (size_t)dim * sizeof *center);
   for (int64_t i = 0; i < n; i++) {
-    const uint16_t *key = keys + i * unit->n_keys / n * stride;
-    for (int32_t d = 0; d < dim; d++) center[d] += ommai_bf16_to_f32(key[d]);
+    const uint16_t *row = rows + i * n_rows / n * stride;
+    for (int32_t d = 0; d < dim; d++) center[d] += ommai_bf16_to_f32(row[d]);
   }
   for (int32_t d = 0; d < dim; d++) center[d] /= (float)n;
+}
+
+/* The largest distance of the same rows from it; 1 where that is next to nothing. */
+static void find_spread(const uint16_t *rows, int64_t n_rows, int64_t stride, int32_t dim, const float *center, float *spread) {
+  int64_t n = ommai_min_i64(n_rows, CENTER_KEYS);
+  memset(spread, 0, (size_t)dim * sizeof *spread);
+  for (int64_t i = 0; i < n; i++) {
+    const uint16_t *row = rows + i * n_rows / n * stride;
+    for (int32_t d = 0; d < dim; d++) spread[d] = fmaxf(spread[d], fabsf(ommai_bf16_to_f32(row[d]) - center[d]));
+  }
+  for (int32_t d = 0; d < dim; d++) spread[d] = spread[d] > 0x1p-60f ? spread[d] : 1.0f;
 }
 
 /* Blocks [first, first + count) of those that the unit's rows see, to their places from `packed`
@@ -33,10 +42,15 @@ static void pack_blocks(const struct ommai_attention_run *run, const struct omma
                                       .head_dim = problem->head_dim,
                                       .v_head_dim = problem->v_head_dim};
   const struct ommai_attention_tile_kernel *kernel = ommai_attention_kernel_for(problem, unit->n_keys);
-  float center[OMMA_ATTENTION_MAX_HEAD_DIM];
+  float center[OMMA_ATTENTION_MAX_HEAD_DIM], v_center[OMMA_ATTENTION_MAX_HEAD_DIM], v_spread[OMMA_ATTENTION_MAX_HEAD_DIM];
   if (problem->int8 && kernel == problem->tile) {
-    find_center(run, unit, kv_head, center);
+    const uint16_t *values = ommai_attention_v_block(run, unit, kv_head, 0);
+    find_center(ommai_attention_k_block(run, unit, kv_head, 0), unit->n_keys, pack.k_stride, pack.head_dim, center);
+    find_center(values, unit->n_keys, pack.v_stride, pack.v_head_dim, v_center);
+    find_spread(values, unit->n_keys, pack.v_stride, pack.v_head_dim, v_center, v_spread);
     pack.center = center;
+    pack.v_center = v_center;
+    pack.v_spread = v_spread;
   }
   for (int64_t i = first; i < first + count; i++) {
     int64_t block = unit->first_part + i;

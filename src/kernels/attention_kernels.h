@@ -4,9 +4,9 @@
  * Four families. TILE kernels serve the encoder and causal modes: keys and values are packed once
  * per (segment, kv head) in blocks of 64 keys, then tiles of query rows of one head attend to the
  * packed blocks. WINDOW kernels are the same for encoder segments of at most one block, which need
- * no running maximum: every row sees every key. INT8 kernels are TILE kernels whose scores are
- * products of 8-bit integers (attention_int8.h). DECODE kernels serve single query rows:
- * they read keys and values in place, one block of at most 64 keys at a time.
+ * no running maximum: every row sees every key. INT8 kernels are TILE kernels whose products are of
+ * 8-bit integers, and round as attention_int8.h says. DECODE kernels serve single query rows: they
+ * read keys and values in place, one block of at most 64 keys at a time.
  *
  * Every kernel keeps these rules, from which the operator's determinism follows:
  * - what is computed for a query row depends on that row, the keys it sees and their positions
@@ -51,6 +51,8 @@ struct ommai_attention_pack {
   /* [head_dim]: what kernels with scores of integers take off every key; others do not look at
    * it */
   const float *center;
+  /* [v_head_dim] each: what they take off every value, and what they divide it by then; above 0 */
+  const float *v_center, *v_spread;
   /* [n_keys] each: what the integers of a row are multiplied by; not looked at for other types */
   const float *k_scales, *v_scales;
   /* block_bytes(head_dim, v_head_dim), aligned to 64; layout private to the kernel */

@@ -70,7 +70,7 @@ static double check_decode(const struct kernel_entry *entry, uint64_t seed) {
       kernel_fail(entry, seed, "%s: head %d of %d differs from that alone", name, head, p.n_rows);
     }
     for (int32_t d = 0; d < p.v_head_dim; d++) out[d] /= state[OMMAI_ATTENTION_STATE_SUM];
-    double error = attention_row_error(&exact, head, 0, p.n_keys, out);
+    double error = attention_row_error(&exact, head, 0, p.n_keys, out, NULL);
     if (!(error <= 1.0)) kernel_fail(entry, seed, "%s: head %d of %d: %.3g of the bound", name, head, p.n_rows, error);
     worst = fmax(worst, error);
   }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/attention_element.h"
+#include "kernels/attention_int8.h"
 #include "support/attention_bound.h"
 
 enum { NORMAL, EQUAL, HUGE_VALUES, DENORMAL, ALTERNATING, KINDS };
@@ -145,10 +146,31 @@ static int64_t row_weights(const struct attention_problem *problem, int64_t row,
   return first;
 }
 
+/* How far half a unit of every weight of a row may move its result. */
+static double rounding_of_weights(const struct attention_problem *problem, int64_t begin, int64_t end, const double *weights,
+                                  const struct attention_whole_weights *whole) {
+  double moved = 0.0, off[ATTENTION_MAX_KEYS];
+  for (int64_t key = begin; key < end; key++) {
+    int64_t first = key / OMMAI_ATTENTION_INT8_STEP * OMMAI_ATTENTION_INT8_STEP;
+    double unit = 0.0;
+    for (int64_t other = first; other < first + OMMAI_ATTENTION_INT8_STEP && other < end; other++) {
+      unit = fmax(unit, weights[other] * whole->value_step[other / OMMAI_ATTENTION_BLOCK] / 255.0);
+    }
+    off[key] = 0.501 * unit / whole->value_step[key / OMMAI_ATTENTION_BLOCK];
+  }
+  for (int64_t d = 0; d < problem->v_head_dim; d++) {
+    double moves = 0.0;
+    for (int64_t key = begin; key < end; key++)
+      moves += off[key] * fabs(element(&problem->v, key, d) - (double)whole->center[d]);
+    moved += moves * moves;
+  }
+  return sqrt(moved);
+}
+
 /* Allowed: the rounding of the type, on the sum of |weight * value|; what errors of f32 scores move
- * from one key to another; and denormals taken as zeros. */
-double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end,
-                           const float *found) {
+ * from one key to another; what `whole` says; and denormals taken as zeros. */
+double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end, const float *found,
+                           const struct attention_whole_weights *whole) {
   double weights[ATTENTION_MAX_KEYS], max_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
   int64_t first = row_weights(problem, row, begin, end, weights, &max_terms);
   for (int64_t d = 0; d < problem->v_head_dim; d++) {
@@ -164,7 +186,8 @@ double attention_row_error(const struct attention_problem *problem, int64_t row,
     moved += moves * moves;
   }
   double tiny = problem->types.q == OMMA_F16 ? 0x1p-24 : 0x1p-126;
-  return sqrt(error) / (sqrt(magnitude) * attention_unit(problem->types.q, problem->v_head_dim) + sqrt(moved) +
+  double rounding = whole ? rounding_of_weights(problem, begin, end, weights, whole) : 0.0;
+  return sqrt(error) / (sqrt(magnitude) * attention_unit(problem->types.q, problem->v_head_dim) + sqrt(moved) + rounding +
                         2 * tiny * sqrt(problem->v_head_dim));
 }
 

@@ -53,10 +53,16 @@ const float *attention_row_scales(const struct attention_rows *rows, int64_t ind
 /* Address of a row. */
 unsigned char *attention_row(const struct attention_rows *rows, int64_t index);
 
+/* Weights that a kernel rounds to whole multiples of a unit, as attention_int8.h says. */
+struct attention_whole_weights {
+  const float *center;      /* [v_head_dim], of the values */
+  const double *value_step; /* of each block of keys */
+};
+
 /* Distance (L2) of `found` [v_head_dim] from row `row` over keys [begin, end), as a share of what
- * the row's operands allow. */
-double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end,
-                           const float *found);
+ * the row's operands allow, and where `whole` is not NULL half a unit of each weight. */
+double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end, const float *found,
+                           const struct attention_whole_weights *whole);
 
 /* "f32", "bf16", "f16"; "f32_bf16" for f32 queries over bf16 keys and values; "f32_kv8", "bf16_kv8"
  * for queries over integers with scales. */

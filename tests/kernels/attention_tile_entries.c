@@ -24,6 +24,18 @@ static const float *center(void) {
   return values;
 }
 
+/* And off every value, and what they divide it by. */
+static const float *v_center(void) {
+  static float values[ATTENTION_MAX_DIM];
+  for (int d = 0; d < ATTENTION_MAX_DIM; d++) values[d] = 0.25f * (float)(d % 5) - 0.5f;
+  return values;
+}
+static const float *v_spread(void) {
+  static float values[ATTENTION_MAX_DIM];
+  for (int d = 0; d < ATTENTION_MAX_DIM; d++) values[d] = 0.75f + 0.25f * (float)(d % 3);
+  return values;
+}
+
 static void pack_block(tile_kernel kernel, const struct attention_problem *p, int64_t block, void *packed) {
   int64_t left = p->n_keys - block * BLOCK;
   struct ommai_attention_pack pack = {.k = attention_row(&p->k, block * BLOCK),
@@ -36,6 +48,8 @@ static void pack_block(tile_kernel kernel, const struct attention_problem *p, in
                                       .head_dim = p->head_dim,
                                       .v_head_dim = p->v_head_dim,
                                       .center = center(),
+                                      .v_center = v_center(),
+                                      .v_spread = v_spread(),
                                       .packed = packed};
   kernel->pack(&pack);
 }
@@ -132,16 +146,15 @@ static struct attention_limits limits_of(const struct kernel_entry *entry) {
                                    .sliding = entry->index == TILE};
 }
 
-/* Rows [first, end) of `rows`, less `less` where that is not NULL, to the nearest multiples of the
- * 127th part of the largest. */
-static void to_int8(struct attention_rows *rows, int64_t first, int64_t end, const float *less) {
+/* Rows [first, end) of `rows` to the nearest multiples of the 127th part of the largest, which it
+ * returns. */
+static double to_int8(struct attention_rows *rows, int64_t first, int64_t end) {
   float largest = 0.0f;
   for (int round = 0; round < 2; round++) {
     for (int64_t row = first; row < end; row++) {
       float *x = (float *)(void *)attention_row(rows, row);
       for (int64_t d = 0; d < rows->dim; d++) {
         if (round == 0) {
-          x[d] -= less ? less[d] : 0.0f;
           largest = fmaxf(largest, fabsf(x[d]));
         } else {
           x[d] = largest > 0x1p-100f ? rintf(x[d] * (127.0f / largest)) * (largest / 127.0f) : 0.0f;
@@ -149,14 +162,26 @@ static void to_int8(struct attention_rows *rows, int64_t first, int64_t end, con
       }
     }
   }
+  return largest > 0x1p-100f ? (double)(largest / 127.0f) : 0x1p-100;
 }
 
-/* The problem whose scores a kernel of 8-bit integers computes: q and k in f32, with values that
- * such integers have. */
-static struct attention_problem in_int8(const struct attention_problem *p) {
+/* x = (x - less) / by, or with `back` the other way round; NULL: as it is. */
+static void shift_rows(struct attention_rows *rows, const float *less, const float *by, bool back) {
+  for (int64_t row = 0; row < rows->n; row++) {
+    float *x = (float *)(void *)attention_row(rows, row);
+    for (int64_t d = 0; d < rows->dim; d++) {
+      float divisor = by ? by[d] : 1.0f;
+      x[d] = back ? x[d] * divisor + less[d] : (x[d] - less[d]) / divisor;
+    }
+  }
+}
+
+/* The problem that a kernel of 8-bit integers computes, but for its weights: q, k and v in f32,
+ * with values that such integers have. value_step: of each block of keys. */
+static struct attention_problem in_int8(const struct attention_problem *p, double *value_step) {
   struct attention_problem made = *p;
-  struct attention_rows *from[2] = {&made.q, &made.k};
-  for (int i = 0; i < 2; i++) {
+  struct attention_rows *from[3] = {&made.q, &made.k, &made.v};
+  for (int i = 0; i < 3; i++) {
     const struct attention_rows rows = *from[i];
     *from[i] = (struct attention_rows){.type = OMMA_F32, .n = rows.n, .dim = rows.dim, .stride = rows.dim};
     from[i]->memory = kernel_memory((size_t)(rows.n * rows.dim) * sizeof(float));
@@ -165,10 +190,15 @@ static struct attention_problem in_int8(const struct attention_problem *p) {
       ommai_attention_store(from[i]->memory.data, at, OMMA_F32, x);
     }
   }
-  for (int64_t row = 0; row < p->n_rows; row++) to_int8(&made.q, row, row + 1, NULL);
+  shift_rows(&made.k, center(), NULL, false);
+  shift_rows(&made.v, v_center(), v_spread(), false);
+  for (int64_t row = 0; row < p->n_rows; row++) to_int8(&made.q, row, row + 1);
   for (int64_t key = 0; key < p->n_keys; key += BLOCK) {
-    to_int8(&made.k, key, key + BLOCK < p->n_keys ? key + BLOCK : p->n_keys, center());
+    int64_t end = key + BLOCK < p->n_keys ? key + BLOCK : p->n_keys;
+    to_int8(&made.k, key, end);
+    value_step[key / BLOCK] = to_int8(&made.v, key, end);
   }
+  shift_rows(&made.v, v_center(), v_spread(), true);
   return made;
 }
 
@@ -181,12 +211,15 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   char name[80];
   double worst = 0.0;
   p.k.in_bf16 = p.v.in_bf16 = kernel->types.q == OMMA_BF16;
-  struct attention_problem exact = entry->index == INT8 ? in_int8(&p) : p;
+  double value_step[(ATTENTION_MAX_KEYS + BLOCK - 1) / BLOCK];
+  struct attention_problem exact = entry->index == INT8 ? in_int8(&p, value_step) : p;
+  const struct attention_whole_weights whole = {v_center(), value_step};
   attention_problem_name(&p, name, sizeof name);
   run_tile(kernel, &p, 0, p.n_rows, test_random_range(&random, 0, 1));
   for (int32_t row = 0; row < p.n_rows; row++) {
     load_row(&p, row, together[row]);
-    double error = attention_row_error(&exact, row, begin_of(&p, row), end_of(&p, row), together[row]);
+    double error = attention_row_error(&exact, row, begin_of(&p, row), end_of(&p, row), together[row],
+                                       entry->index == INT8 ? &whole : NULL);
     if (!(error <= 1.0)) kernel_fail(entry, seed, "%s: row %d of %d: %.3g of the bound", name, row, p.n_rows, error);
     worst = fmax(worst, error);
   }
@@ -204,6 +237,7 @@ static double check_tile(const struct kernel_entry *entry, uint64_t seed) {
   if (entry->index == INT8) {
     guarded_free(&exact.q.memory);
     guarded_free(&exact.k.memory);
+    guarded_free(&exact.v.memory);
   }
   attention_problem_free(&p);
   return worst;

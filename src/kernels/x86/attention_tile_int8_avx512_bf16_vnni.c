@@ -1,21 +1,39 @@
-/* The tile kernel for bf16 whose scores are products of 8-bit integers (attention_int8.h): VPDPBUSD
- * over four dimensions of a key per unit, VDPBF16PS for the values. The instruction's first factor
- * is unsigned: queries are raised by 128, and sums begin at -128 times the sum of the key. A
- * packed block: its scale, 64 such beginnings, keys [8][units][8], values. */
+/* The tile kernel for bf16 whose products are of 8-bit integers (attention_int8.h): VPDPBUSD over
+ * four dimensions of a key per unit, and over the weights and values of four keys. The
+ * instruction's first factor is unsigned: queries are raised by 128, and sums begin at -128 times
+ * the sum of the key; weights are. A packed block: the keys' step, the values' step, 64 such
+ * beginnings, keys [8][units][8], values [v_head_dim / 8][16 units][8], center and spread. */
 #include <string.h>
 
 #include "kernels/attention_int8.h"
 #include "kernels/x86/attention_bf16_avx512.h"
 #include "kernels/x86/attention_parts_avx512.h"
 
-enum { DOT_DIMS = 4, RAISE = 128, BEGINS = 16, KEYS = BEGINS + BLOCK, MAX_BYTES = OMMA_ATTENTION_MAX_HEAD_DIM };
+enum {
+  DOT_DIMS = 4,
+  DOT_KEYS = 4,
+  RAISE = 128,
+  VALUE_STEP = LANES,
+  BEGINS = 2 * LANES,
+  KEYS = BEGINS + BLOCK,
+  BLOCK_DOTS = BLOCK / DOT_KEYS,
+  MAX_BYTES = OMMA_ATTENTION_MAX_HEAD_DIM
+};
+
+_Static_assert(STEP_KEYS == OMMAI_ATTENTION_INT8_STEP, "keys whose weights share a unit");
 
 static int64_t dot_units(int32_t head_dim) { return ommai_div_up(head_dim, DOT_DIMS); }
 
-/* With room for keys in bf16: a window kernel's block may lie in the place of one. */
+/* Places in a block, in units. */
+static int64_t values_place(int32_t head_dim) { return KEYS + BLOCK * dot_units(head_dim); }
+static int64_t center_place(int32_t head_dim, int32_t v_head_dim) {
+  return values_place(head_dim) + value_groups(v_head_dim) * GROUP * BLOCK_DOTS;
+}
+
+/* With room for keys and values in bf16: a window kernel's block may lie in the place of one. */
 static size_t int8_block_bytes(int32_t head_dim, int32_t v_head_dim) {
   int64_t keys = BLOCK * ommai_div_up(head_dim, UNIT_DIMS), values = value_groups(v_head_dim) * GROUP * BLOCK_UNITS;
-  return (size_t)(KEYS + keys + values) * sizeof(uint32_t);
+  return (size_t)(KEYS + keys + values + 2 * value_groups(v_head_dim) * GROUP) * sizeof(uint32_t);
 }
 
 /* Scratch: the queries, their scales, scores and over them weights, sums. */
@@ -78,6 +96,47 @@ OMMAI_INLINE void pack_group(const struct ommai_attention_pack *job, int64_t fir
   }
 }
 
+/* 16 values of a row from `at` on, less the center and over the spread. */
+OMMAI_INLINE __m512 spread_values(const struct ommai_attention_pack *job, int64_t key, int64_t at) {
+  __mmask16 mask = key < job->n_keys ? ommai_avx512_first(job->v_head_dim - at) : (__mmask16)0;
+  __m512 x = ommai_avx512_load((const uint16_t *)job->v + key * job->v_stride, at, mask, OMMA_BF16);
+  x = _mm512_sub_ps(x, _mm512_maskz_loadu_ps(mask, job->v_center + at));
+  return _mm512_maskz_div_ps(mask, x, _mm512_mask_loadu_ps(x, mask, job->v_spread + at));
+}
+
+/* Values of a block to integers [v_head_dim / 8][BLOCK / 4][8 dims][4 keys]. */
+OMMAI_INLINE void pack_int8_values(const struct ommai_attention_pack *job, uint32_t *packed) {
+  float *center = (float *)packed + center_place(job->head_dim, job->v_head_dim);
+  uint32_t *out = packed + values_place(job->head_dim);
+  const int64_t groups = value_groups(job->v_head_dim);
+  __m512 largest = _mm512_setzero_ps();
+  for (int64_t key = 0; key < job->n_keys; key++) {
+    for (int64_t at = 0; at < job->v_head_dim; at += LANES) {
+      largest = _mm512_max_ps(largest, _mm512_abs_ps(spread_values(job, key, at)));
+    }
+  }
+  const struct ommai_attention_int8_scale scale = ommai_attention_int8_scale(_mm512_reduce_max_ps(largest));
+  _mm512_store_ps((float *)packed + VALUE_STEP, _mm512_set1_ps(scale.step));
+  for (int64_t unit = 0; unit < BLOCK_DOTS; unit++) {
+    for (int64_t at = 0; at < job->v_head_dim; at += LANES) {
+      __m512i dots = _mm512_setzero_si512();
+      for (int i = 0; i < DOT_KEYS; i++) {
+        __m512 scaled = _mm512_mul_ps(spread_values(job, unit * DOT_KEYS + i, at), _mm512_set1_ps(scale.inverse));
+        __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(scaled), _mm512_set1_ps(128.0f), _CMP_LT_OQ);
+        __m512i x = _mm512_and_si512(_mm512_maskz_cvtps_epi32(small, scaled), _mm512_set1_epi32(0xff));
+        dots = _mm512_or_si512(dots, _mm512_sllv_epi32(x, _mm512_set1_epi32(8 * i)));
+      }
+      uint32_t *to = out + (at / GROUP * BLOCK_DOTS + unit) * GROUP;
+      _mm256_storeu_si256((__m256i *)(void *)to, _mm512_castsi512_si256(dots));
+      if (at / GROUP + 1 < groups) {
+        _mm256_storeu_si256((__m256i *)(void *)(to + BLOCK_DOTS * GROUP), _mm512_extracti64x4_epi64(dots, 1));
+      }
+    }
+  }
+  memcpy(center, job->v_center, (size_t)job->v_head_dim * sizeof *center);
+  memcpy(center + groups * GROUP, job->v_spread, (size_t)job->v_head_dim * sizeof *center);
+}
+
 static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   uint32_t *packed = job->packed;
   int64_t units = dot_units(job->head_dim);
@@ -94,7 +153,7 @@ static void pack_bf16_int8(const struct ommai_attention_pack *job) {
   for (int64_t first = 0; first < BLOCK; first += GROUP) {
     pack_group(job, first, scale.inverse, (int32_t *)packed + BEGINS + first, packed + KEYS + first * units);
   }
-  pack_values(job, packed + KEYS + BLOCK * units, (struct ommai_attention_types){OMMA_BF16, OMMA_BF16});
+  pack_int8_values(job, packed);
 }
 
 /* All of a tile's query rows at once: the steps of a row wait for each other, so only a few rows
@@ -194,9 +253,11 @@ struct step {
   int64_t stride, begin, n_keys, units;
 };
 
-/* Scores of all blocks of a step, and the largest of each row in units of log2. */
+/* Scores of all blocks of a step, the largest of each row in units of log2, and those of each
+ * block as they are. */
 OMMAI_INLINE void score_step(const struct ommai_attention_tile *tile, const struct step *step, const uint32_t *queries,
-                             const float *query_scales, float *scores, __m512 largest[MAX_NV], int nv) {
+                             const float *query_scales, float *scores, __m512 largest[MAX_NV],
+                             __m512 of_blocks[STEP_BLOCKS][MAX_NV], int nv) {
   for (int v = 0; v < nv; v++) largest[v] = _mm512_set1_ps(-INFINITY);
   for (int64_t at = 0; at < step->n_keys; at += BLOCK) {
     __m512 maxima[MAX_NV];
@@ -206,7 +267,99 @@ OMMAI_INLINE void score_step(const struct ommai_attention_tile *tile, const stru
     multiply_int8_keys(block, queries, step->units, groups, part, maxima, tile->prefetch, nv);
     mask_block(tile, step->begin + at, groups * GROUP, part, maxima, nv);
     for (int v = 0; v < nv; v++) {
+      of_blocks[at / BLOCK][v] = maxima[v];
       largest[v] = _mm512_max_ps(largest[v], _mm512_mul_ps(maxima[v], score_scale(block, query_scales, v)));
+    }
+  }
+}
+
+/* ---- weights and values ---------------------------------------------------------------------- */
+
+/* Weights of a block in 8 bits, four keys to a unit; returns the sum of those before rounding. */
+OMMAI_INLINE __m512 weigh_int8(const float *scores, uint32_t *weights, int64_t n_keys, int64_t stride, __m512 scale, __m512 max,
+                               __m512 factor) {
+  /* 2^23: a sum with it is rounded to an integer, in the low bits. */
+  const __m512 whole = _mm512_set1_ps(8388608.0f);
+  const __m512i exponent = _mm512_set1_epi32(0x4b000000);
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t key = 0; key < n_keys; key += DOT_KEYS) {
+    __m512 e[DOT_KEYS];
+    __m512i u[DOT_KEYS];
+#pragma GCC unroll 4
+    for (int i = 0; i < DOT_KEYS; i++) {
+      e[i] = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(_mm512_load_ps(scores + (key + i) * stride), scale, max));
+      u[i] = _mm512_castps_si512(_mm512_fmadd_ps(e[i], factor, whole));
+    }
+    sum = _mm512_add_ps(sum, _mm512_add_ps(_mm512_add_ps(e[0], e[1]), _mm512_add_ps(e[2], e[3])));
+    __m512i low = _mm512_add_epi32(_mm512_sub_epi32(u[0], exponent), _mm512_slli_epi32(u[1], 8));
+    __m512i high = _mm512_add_epi32(_mm512_slli_epi32(u[2], 16), _mm512_slli_epi32(u[3], 24));
+    _mm512_store_si512(weights + key / DOT_KEYS * stride, _mm512_add_epi32(low, high));
+  }
+  return sum;
+}
+
+/* sums [v_head_dim][16 nv] += weights times values of a step, times what a unit of the products is
+ * worth. */
+OMMAI_INLINE void multiply_int8_values(const uint32_t *values, int64_t stride, const uint32_t *weights, int64_t n_units,
+                                       int64_t n_groups, float *sums, enum carry carry, const __m512 rescale[MAX_NV],
+                                       const __m512 unit[MAX_NV], struct ommai_attention_prefetch *prefetch, int nv) {
+  for (int64_t group = 0; group < n_groups; group++, sums += GROUP * nv * LANES) {
+    __m512i acc[GROUP][MAX_NV];
+    ommai_attention_prefetch_step(prefetch);
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) acc[i][v] = _mm512_setzero_si512();
+    }
+#pragma GCC unroll 1
+    for (int64_t at = 0; at < n_units; at += BLOCK_DOTS) {
+      const uint32_t *from = values + group * BLOCK_DOTS * GROUP + at / BLOCK_DOTS * stride;
+#pragma GCC unroll 1
+      for (int64_t t = 0; t < ommai_min_i64(n_units - at, BLOCK_DOTS); t++) {
+        add_dots(acc, from + t * GROUP, weights + (at + t) * nv * LANES, nv);
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < GROUP; i++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < nv; v++) {
+        float *at = sums + (i * nv + v) * LANES;
+        __m512 sum = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i][v]), unit[v]);
+        if (carry == CARRY_AS_IS) sum = _mm512_add_ps(_mm512_load_ps(at), sum);
+        if (carry == CARRY_RESCALED) sum = _mm512_fmadd_ps(_mm512_load_ps(at), rescale[v], sum);
+        _mm512_store_ps(at, sum);
+      }
+    }
+  }
+}
+
+/* What a unit of each row's weights is worth: of those that weigh_int8 computes. of_blocks: the
+ * largest scores. */
+OMMAI_INLINE void find_units(const struct step *step, const float *query_scales, const __m512 of_blocks[STEP_BLOCKS][MAX_NV],
+                             const struct softmax *softmax, __m512 unit[MAX_NV], int nv) {
+  for (int v = 0; v < nv; v++) unit[v] = _mm512_set1_ps(OMMAI_ATTENTION_INT8_LEAST_UNIT);
+  for (int64_t at = 0; at < step->n_keys; at += BLOCK) {
+    const uint32_t *block = step->block + at / BLOCK * step->stride;
+    __m512 worth = _mm512_mul_ps(_mm512_load_ps((const float *)block + VALUE_STEP),
+                                 _mm512_set1_ps(1.0f / OMMAI_ATTENTION_INT8_LARGEST_WEIGHT));
+    for (int v = 0; v < nv; v++) {
+      __m512 scale = score_scale(block, query_scales, v);
+      __m512 weight = ommai_avx512_exp2_cubic(_mm512_fmsub_ps(of_blocks[at / BLOCK][v], scale, softmax->maximum[v]));
+      unit[v] = _mm512_max_ps(unit[v], _mm512_mul_ps(weight, worth));
+    }
+  }
+}
+
+/* The spread and the center that packing took from the values. */
+OMMAI_INLINE void put_back_center(const uint32_t *block, const struct ommai_attention_tile *tile, float *sums,
+                                  const __m512 total[MAX_NV], int nv) {
+  const float *center = (const float *)block + center_place(tile->head_dim, tile->v_head_dim);
+  const float *spread = center + value_groups(tile->v_head_dim) * GROUP;
+  for (int64_t d = 0; d < tile->v_head_dim; d++) {
+    for (int v = 0; v < nv; v++) {
+      float *at = sums + (d * nv + v) * LANES;
+      __m512 sum = _mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(spread[d]));
+      _mm512_store_ps(at, _mm512_fmadd_ps(total[v], _mm512_set1_ps(center[d]), sum));
     }
   }
 }
@@ -226,23 +379,27 @@ OMMAI_INLINE void attend_int8_rows(const struct ommai_attention_tile *tile, int 
   }
   pack_int8_queries(tile, queries, query_scales, nv);
   for (; step.begin < tile->n_keys; step.begin += STEP_KEYS, step.block += STEP_KEYS / BLOCK * step.stride) {
-    __m512 largest[MAX_NV];
+    __m512 largest[MAX_NV], of_blocks[STEP_BLOCKS][MAX_NV], unit[MAX_NV];
     step.n_keys = ommai_min_i64(tile->n_keys - step.begin, STEP_KEYS);
-    score_step(tile, &step, queries, query_scales, scores, largest, nv);
+    score_step(tile, &step, queries, query_scales, scores, largest, of_blocks, nv);
     enum carry carry = raise_maximum(&softmax, largest, _mm512_set1_ps(1.0f), 0.0f, step.begin == 0, nv);
+    find_units(&step, query_scales, of_blocks, &softmax, unit, nv);
     int64_t n_keys = ommai_round_up(step.n_keys, GROUP);
     for (int v = 0; v < nv; v++) {
       softmax.sum[v] = _mm512_mul_ps(softmax.sum[v], softmax.rescale[v]);
       for (int64_t at = 0; at < n_keys; at += BLOCK) {
-        __m512 scale = score_scale(step.block + at / BLOCK * step.stride, query_scales, v);
-        __m512 sum = weigh(scores + (at * nv + v) * LANES, weights + (at / UNIT_KEYS * nv + v) * LANES,
-                           ommai_min_i64(n_keys - at, BLOCK), nv * LANES, scale, softmax.maximum[v]);
+        const uint32_t *block = step.block + at / BLOCK * step.stride;
+        __m512 factor = _mm512_div_ps(_mm512_load_ps((const float *)block + VALUE_STEP), unit[v]);
+        __m512 sum = weigh_int8(scores + (at * nv + v) * LANES, weights + (at / DOT_KEYS * nv + v) * LANES,
+                                ommai_min_i64(n_keys - at, BLOCK), nv * LANES, score_scale(block, query_scales, v),
+                                softmax.maximum[v], factor);
         softmax.sum[v] = _mm512_add_ps(softmax.sum[v], sum);
       }
     }
-    multiply_values(step.block + KEYS + BLOCK * step.units, step.stride, weights, n_keys / UNIT_KEYS, n_groups, sums, carry,
-                    softmax.rescale, tile->prefetch, nv);
+    multiply_int8_values(step.block + values_place(tile->head_dim), step.stride, weights, n_keys / DOT_KEYS, n_groups, sums,
+                         carry, softmax.rescale, unit, tile->prefetch, nv);
   }
+  put_back_center(tile->packed, tile, sums, softmax.sum, nv);
   write_rows(tile, sums, softmax.sum, nv, OMMA_BF16);
 }
 
