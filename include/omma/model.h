@@ -18,9 +18,9 @@ struct omma_model;
 
 /* The type in which weights are packed and linear layers compute. AUTO: bf16 where the CPU level
  * has a fast path for it, else f32. INT8: for the vision tower only, with one scale for each output
- * of a layer and one for each row of its input; the patch embedding stays as with AUTO, and so do
- * the softmax weights and values of the attention. For the language model INT8 is refused
- * (UNSUPPORTED). */
+ * of a layer and one for each row of its input; the patch embedding stays as with AUTO, and so does
+ * attention but on CPUs with AVX512-BF16 and VNNI, where it multiplies in 8 bits (int8_scores in
+ * attention.h). For the language model INT8 is refused (UNSUPPORTED). */
 enum omma_weight_type { OMMA_WEIGHTS_AUTO = 0, OMMA_WEIGHTS_F32 = 1, OMMA_WEIGHTS_BF16 = 2, OMMA_WEIGHTS_INT8 = 3 };
 
 /* Inputs that share a scale in a model opened with quantization "int4". */

@@ -48,8 +48,7 @@ struct ommai_attention_pack {
   /* 1 .. OMMAI_ATTENTION_BLOCK; a tile kernel fills the rest of the block with zeros */
   int32_t n_keys;
   int32_t head_dim, v_head_dim;
-  /* [head_dim]: what kernels with scores of integers take off every key; others do not look at
-   * it */
+  /* [head_dim]: what INT8 kernels take off every key; others look at none of these three */
   const float *center;
   /* [v_head_dim] each: what they take off every value, and what they divide it by then; above 0 */
   const float *v_center, *v_spread;

@@ -117,7 +117,7 @@ struct ommai_vision_merger {
 struct ommai_vision_tower {
   struct ommai_vision_config config;
   enum omma_dtype dtype; /* of linear layers, q, k and v: f32 or bf16 */
-  bool int8_scores;      /* attention may multiply q and k in 8 bits */
+  bool int8_scores;      /* attention may multiply in 8 bits */
   int64_t tile_rows;     /* that each of its layers takes in a run (ommai_linear_max_rows) */
   const struct ommai_row_ops *ops;
   const struct omma_attention_context *attention;
