@@ -14,10 +14,9 @@
  *   W = round(w * step_v / unit), 0 to 255
  *   out = v_center + v_spread * (sum over steps of unit * (W . V)) / (sum of w),   W . V exact
  *
- * So a weight is off by half of 1/255 of its step's largest at most, and by nothing else; what is
- * lost of the many keys with weights below that counts as if their values were v_center. The sum of
- * w is that before rounding for the same reason: with the rounded ones the keys would be left
- * out. */
+ * So w * step_v is off by half a unit at most, besides the error of 2^x. What is lost of the many
+ * keys whose weights round to zero counts as if their values were v_center: the sum of w is that
+ * before rounding, as with the rounded ones those keys would be left out. */
 #pragma once
 
 #include <math.h>

@@ -110,8 +110,8 @@ static void finish(const struct ommai_linear *linear, const struct ommai_linear_
 /* ---- few rows -------------------------------------------------------------------------------- */
 
 /* Asks for rows that another core may have prepared: a line at a time between the weights they
- * would be waited for. Always inlined, as all functions that do nothing but ask: GCC drops their
- * calls. */
+ * would be waited for. Always inlined, as the next that only asks: GCC drops calls of functions
+ * that do nothing else. */
 static inline __attribute__((always_inline)) void prefetch_rows(const struct ommai_linear *linear,
                                                                 const struct ommai_linear_rows *rows, int64_t n_rows) {
   int64_t bytes = padded_k(linear), sums = ommai_integer_n_groups(&linear->spec) * (int64_t)sizeof *rows->sums;

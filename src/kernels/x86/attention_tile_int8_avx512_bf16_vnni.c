@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/attention_int8.h"
+#include "kernels/x86/add_dot_vnni.h"
 #include "kernels/x86/attention_bf16_avx512.h"
 #include "kernels/x86/attention_parts_avx512.h"
 
@@ -58,13 +59,18 @@ OMMAI_INLINE __m512 row_magnitudes(__m512 largest, const void *row, const float 
   return largest;
 }
 
+/* To the nearest integers; 0 for values that are not finite. */
+OMMAI_INLINE __m512i to_integers(__m512 x, float inverse) {
+  __m512 scaled = _mm512_mul_ps(x, _mm512_set1_ps(inverse));
+  __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(scaled), _mm512_set1_ps(128.0f), _CMP_LT_OQ);
+  return _mm512_maskz_cvtps_epi32(small, scaled);
+}
+
 /* A row in 8 bits, and zeros up to whole registers of 16 units; its sum. */
 OMMAI_INLINE int32_t row_to_int8(const void *row, const float *center, int64_t dim, float inverse, int8_t *out) {
   __m512i sum = _mm512_setzero_si512();
   for (int64_t at = 0; at < ommai_round_up(dim, LANES * DOT_DIMS); at += LANES) {
-    __m512 scaled = _mm512_mul_ps(centered(row, center, at, dim), _mm512_set1_ps(inverse));
-    __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(scaled), _mm512_set1_ps(128.0f), _CMP_LT_OQ);
-    __m512i x = _mm512_maskz_cvtps_epi32(small, scaled);
+    __m512i x = to_integers(centered(row, center, at, dim), inverse);
     sum = _mm512_add_epi32(sum, x);
     _mm_store_si128((__m128i *)(void *)(out + at), _mm512_cvtepi32_epi8(x));
   }
@@ -121,10 +127,9 @@ OMMAI_INLINE void pack_int8_values(const struct ommai_attention_pack *job, uint3
     for (int64_t at = 0; at < job->v_head_dim; at += LANES) {
       __m512i dots = _mm512_setzero_si512();
       for (int i = 0; i < DOT_KEYS; i++) {
-        __m512 scaled = _mm512_mul_ps(spread_values(job, unit * DOT_KEYS + i, at), _mm512_set1_ps(scale.inverse));
-        __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(scaled), _mm512_set1_ps(128.0f), _CMP_LT_OQ);
-        __m512i x = _mm512_and_si512(_mm512_maskz_cvtps_epi32(small, scaled), _mm512_set1_epi32(0xff));
-        dots = _mm512_or_si512(dots, _mm512_sllv_epi32(x, _mm512_set1_epi32(8 * i)));
+        __m512i x = to_integers(spread_values(job, unit * DOT_KEYS + i, at), scale.inverse);
+        __m512i byte = _mm512_and_si512(x, _mm512_set1_epi32(0xff));
+        dots = _mm512_or_si512(dots, _mm512_sllv_epi32(byte, _mm512_set1_epi32(8 * i)));
       }
       uint32_t *to = out + (at / GROUP * BLOCK_DOTS + unit) * GROUP;
       _mm256_storeu_si256((__m256i *)(void *)to, _mm512_castsi512_si256(dots));
@@ -196,10 +201,6 @@ OMMAI_INLINE void pack_int8_queries(const struct ommai_attention_tile *tile, uin
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-/* sum += the products of the bytes of a, unsigned, and b. Not the intrinsic: around that GCC 12
- * keeps copies of all sums in memory. */
-OMMAI_INLINE void add_dot(__m512i *sum, __m512i a, __m512i b) { __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
-
 /* acc[8][nv] += a unit of eight keys times one of the queries. */
 OMMAI_INLINE void add_dots(__m512i acc[][MAX_NV], const uint32_t *keys, const uint32_t *queries, int nv) {
   __m512i columns[MAX_NV];
@@ -209,7 +210,7 @@ OMMAI_INLINE void add_dots(__m512i acc[][MAX_NV], const uint32_t *keys, const ui
   for (int i = 0; i < GROUP; i++) {
     __m512i unit = _mm512_set1_epi32((int)keys[i]);
 #pragma GCC unroll 3
-    for (int v = 0; v < nv; v++) add_dot(&acc[i][v], columns[v], unit);
+    for (int v = 0; v < nv; v++) ommai_vnni_add_dot(&acc[i][v], columns[v], unit);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "kernels/row_groups.h"
+#include "kernels/x86/add_dot_vnni.h"
 #include "kernels/x86/integer_stream_vnni.h"
 
 enum { GROUPS_ROWS = 6, GROUPS_VECTORS = 2, GROUPS_PARTS = VECTORS / GROUPS_VECTORS, GROUPS_K = 2048 };
@@ -20,10 +21,6 @@ struct groups_part {
   int64_t share;
 };
 
-/* sum += the products of the bytes of a, unsigned, and b. Not the intrinsic: around that GCC 12
- * moves all sums to other registers and back at every line. */
-INLINE void groups_add_dot(__m512i *sum, __m512i a, __m512i b) { __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
-
 /* acc += products of 4 inputs of each row. */
 INLINE void groups_multiply4(const struct groups_part *part, int64_t k, const __m512i w[GROUPS_VECTORS], const int n_rows,
                              __m512i (*acc)[GROUPS_VECTORS]) {
@@ -31,7 +28,7 @@ INLINE void groups_multiply4(const struct groups_part *part, int64_t k, const __
   for (int row = 0; row < n_rows; row++) {
     __m512i four = broadcast4(part->x + row * part->stride + k);
 #pragma GCC unroll 8
-    for (int v = 0; v < GROUPS_VECTORS; v++) groups_add_dot(&acc[row][v], w[v], four);
+    for (int v = 0; v < GROUPS_VECTORS; v++) ommai_vnni_add_dot(&acc[row][v], w[v], four);
   }
 }
 
