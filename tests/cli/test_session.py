@@ -62,7 +62,9 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def bytes_read(self):
-        return int(re.search(r"rchar: (\d+)", pathlib.Path(f"/proc/{self.process.pid}/io").read_text()).group(1))
+        """By the thread that reads keys; others may still read files when the prompt stands."""
+        counts = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/io").read_text()
+        return int(re.search(r"rchar: (\d+)", counts).group(1))
 
     def write_read(self, text):
         """Writes keys that show nothing, and waits until the program has read them."""
