@@ -15,8 +15,10 @@ enum omma_status ommai_image_check_size(const struct ommai_image_limits *limits,
                       (long long)width, (long long)height, (long long)limits->max_side);
   }
   if (height > limits->max_pixels / width) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "image is too large: %lld x %lld pixels, at most %lld in all are allowed",
-                      (long long)width, (long long)height, (long long)limits->max_pixels);
+    const char *setting = limits->pixels_setting;
+    return ommai_fail(error, OMMA_ERROR_LIMIT, "image is too large: %lld x %lld pixels, at most %lld in all are allowed%s%s%s",
+                      (long long)width, (long long)height, (long long)limits->max_pixels, setting ? " (" : "",
+                      setting ? setting : "", setting ? ")" : "");
   }
   return OMMA_OK;
 }

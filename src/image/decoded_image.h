@@ -33,6 +33,7 @@ struct ommai_image_limits {
   int64_t max_side;
   int64_t max_pixels;
   int64_t max_cpu_ms;
+  const char *pixels_setting; /* what sets max_pixels, for the error; may be NULL */
 };
 
 /* A decoded image: pixels is [height][width][3], red first, rows without padding. Immutable once

@@ -10,8 +10,10 @@
 #include "image/codec.h"
 #include "image/orientation.h"
 
-const struct ommai_image_limits ommai_image_default_limits = {OMMAI_IMAGE_MAX_BYTES, OMMAI_IMAGE_MAX_SIDE,
-                                                              OMMAI_IMAGE_MAX_PIXELS, OMMAI_IMAGE_MAX_CPU_MS};
+const struct ommai_image_limits ommai_image_default_limits = {.max_bytes = OMMAI_IMAGE_MAX_BYTES,
+                                                              .max_side = OMMAI_IMAGE_MAX_SIDE,
+                                                              .max_pixels = OMMAI_IMAGE_MAX_PIXELS,
+                                                              .max_cpu_ms = OMMAI_IMAGE_MAX_CPU_MS};
 
 struct signature {
   enum ommai_image_format format;

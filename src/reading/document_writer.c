@@ -64,6 +64,16 @@ static void write_markdown(struct ommai_document_writer *writer, const json_t *b
   }
 }
 
+/* A reader of the text sees where something is missing; JSON alone has the reason, which may hold
+ * anything. */
+static void write_missing(struct ommai_document_writer *writer, const json_t *page) {
+  if (writer->form == OMMAI_FORM_MARKDOWN && writer->begun) fputs("\n\n", writer->out);
+  writer->begun = true;
+  fprintf(writer->out, "<!-- page %" JSON_INTEGER_FORMAT " could not be read -->",
+          json_integer_value(json_object_get(page, "page")));
+  if (writer->form == OMMAI_FORM_HTML) fputs("\n", writer->out);
+}
+
 static void write_escaped(FILE *out, const char *text) { ommai_plain_write_html(out, text, strlen(text)); }
 
 static void write_html(FILE *out, const json_t *page, const json_t *blocks) {
@@ -133,6 +143,11 @@ void ommai_document_begin(struct ommai_document_writer *writer, const char *titl
 void ommai_document_page(struct ommai_document_writer *writer, const json_t *page) {
   FILE *out = writer->out;
   const json_t *blocks = json_object_get(page, "blocks");
+  bool comments = writer->form == OMMAI_FORM_MARKDOWN || writer->form == OMMAI_FORM_HTML;
+  if (comments && json_object_get(page, "error")) {
+    write_missing(writer, page);
+    return;
+  }
   switch (writer->form) {
     case OMMAI_FORM_MARKDOWN: write_markdown(writer, blocks, false); break;
     case OMMAI_FORM_TEXT: write_markdown(writer, blocks, true); break;

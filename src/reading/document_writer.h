@@ -22,7 +22,8 @@ struct ommai_document_writer {
 void ommai_document_begin(struct ommai_document_writer *writer, const char *title);
 
 /* Writes a page: {"page": N, "width": ..., "height": ..., "blocks": [...]}, or with "error" in
- * place of the blocks. "figure" of a block is the file that holds it. */
+ * place of the blocks: a comment in Markdown and HTML, which says that the page is missing.
+ * "figure" of a block is the file that holds it. */
 void ommai_document_page(struct ommai_document_writer *writer, const json_t *page);
 
 void ommai_document_end(struct ommai_document_writer *writer);

@@ -121,6 +121,7 @@ enum omma_status ommai_page_source_load(const struct ommai_page_source *source, 
   char *bytes;
   size_t size;
   image_limits.max_pixels = limits->max_pixels;
+  image_limits.pixels_setting = "--max-page-pixels";
   if (!source->path && page == 1) {
     return ommai_image_decode(source->bytes, source->size, &image_limits, allocator, image, error);
   }

@@ -182,8 +182,9 @@ static enum omma_status read_page(struct process *process, const struct ommai_pd
            read_number(process, limits, &height) && read_number(process, limits, &largest) && largest == 255;
   if (!*whole) return OMMA_OK;
   if (width > limits->max_pixels / height) {
-    return ommai_fail(error, OMMA_ERROR_LIMIT, "has %" PRId64 " x %" PRId64 " pixels: at most %" PRId64 " are allowed (--dpi)",
-                      width, height, limits->max_pixels);
+    return ommai_fail(error, OMMA_ERROR_LIMIT,
+                      "has %" PRId64 " x %" PRId64 " pixels: at most %" PRId64 " are allowed (--dpi, --max-page-pixels)", width,
+                      height, limits->max_pixels);
   }
   size_t size = (size_t)(width * height * 3);
   struct ommai_image *made = ommai_allocate(allocator, 1, sizeof *made);

@@ -108,10 +108,30 @@ def test_fonts_were_installed_since(omma, words, tmp_path):
 def test_a_page_that_fails_fails_alone(omma, words, tmp_path):
     paths = save(tmp_path, good=pdf_files.pages(2), wide=pdf_files.pages(1, side=3000))
     said = run(omma, words, *paths, "--max-page-pixels", "100000", code=1)
-    assert f"read: {paths[1]}: page 1: has 1500 x 1500 pixels: at most 100000 are allowed" in said and "2 pages read, 1 failed" in said
+    assert f"read: {paths[1]}: page 1: has 1500 x 1500 pixels: at most 100000 are allowed (--dpi, --max-page-pixels)" in said and "2 pages read, 1 failed" in said
+    assert (tmp_path / "out" / "wide.md").read_text(encoding="utf-8") == "<!-- page 1 could not be read -->\n"
     assert "error" in journal(tmp_path, "wide")[0] and len(journal(tmp_path, "good")) == 2
     said = run(omma, words, *paths, "--resume")
     assert "1 page read, 0 failed, 2 read before" in said
+
+
+def test_an_image_with_too_many_pixels_and_a_file_that_is_none(omma, words, tmp_path):
+    """A page that fails, and a document that cannot be opened: both are counted."""
+    Image.new("RGB", (400, 300), "white").save(tmp_path / "large.png")
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "small.png")
+    (tmp_path / "no.pdf").write_text("text")
+    said = run(omma, words, *[tmp_path / name for name in ("large.png", "small.png", "no.pdf")], "--max-page-pixels", "100000", "--format", "html", code=1)
+    assert f"read: {tmp_path}/large.png: page 1: image is too large: 400 x 300 pixels, at most 100000 in all are allowed (--max-page-pixels)" in said
+    assert "1 page read, 1 failed" in said and "read: 1 of the documents could not be opened, as said above" in said
+    assert "<!-- page 1 could not be read -->\n</body>" in (tmp_path / "out" / "large.html").read_text(encoding="utf-8")
+    assert "could not be read" not in (tmp_path / "out" / "small.html").read_text(encoding="utf-8")
+
+
+def test_the_demo_model_has_a_name(omma, tmp_path):
+    Image.new("RGB", (80, 60), "white").save(tmp_path / "a.png")
+    run(omma, ["read", "--prompt", "Read.", "--max-model-len", "128", "-o", tmp_path / "out"], tmp_path / "a.png")
+    head = json.loads((tmp_path / "out" / "a.pages.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert os.path.isdir(head["model"])
 
 
 def test_answers_that_are_cut_off(omma, model, tmp_path):

@@ -10,7 +10,8 @@
 #include "support/image_fixture.h"
 #include "support/test.h"
 
-static const struct ommai_image_limits small_limits = {1 << 20, 2048, 1 << 20, 10000};
+static const struct ommai_image_limits small_limits = {
+    .max_bytes = 1 << 20, .max_side = 2048, .max_pixels = 1 << 20, .max_cpu_ms = 10000};
 
 /* Decoding keeps the image, a second one while it is turned upright, and rows; libraries' own
  * memory is not counted here. */

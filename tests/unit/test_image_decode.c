@@ -165,7 +165,7 @@ static void damaged_files_do_no_harm(void **state) {
   enum { N_NAMES = sizeof names / sizeof *names };
   struct test_random random = {77};
   struct omma_error error;
-  struct ommai_image_limits limits = {1 << 20, 4096, 1 << 20, 10000};
+  struct ommai_image_limits limits = {.max_bytes = 1 << 20, .max_side = 4096, .max_pixels = 1 << 20, .max_cpu_ms = 10000};
   for (int round = 0; round < 100 * N_NAMES; round++) {
     struct image_file file = image_fixture_read(names[round % N_NAMES]);
     int64_t n_changes = test_random_range(&random, 1, 8);

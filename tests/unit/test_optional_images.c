@@ -88,7 +88,8 @@ static void damaged_files_do_no_harm(void **state) {
   (void)state;
   static const char *const names[] = {"plain.tiff", "lzw.tiff", "alpha.tiff", "orientation_6.tiff", "photo.heic", "photo.avif"};
   enum { N_NAMES = sizeof names / sizeof *names };
-  static const struct ommai_image_limits limits = {1 << 20, 4096, 1 << 20, 10000};
+  static const struct ommai_image_limits limits = {
+      .max_bytes = 1 << 20, .max_side = 4096, .max_pixels = 1 << 20, .max_cpu_ms = 10000};
   struct test_random random = {78};
   for (int round = 0; round < 40 * N_NAMES; round++) {
     char path[96];

@@ -41,7 +41,7 @@ void ommai_print_fact(FILE *out, const char *name, const char *format, ...) {
   fprintf(out, "  %-26s %s\n", name, ommai_plain_text(text));
 }
 
-static const char *show_count(int64_t count, char *out, size_t size) {
+const char *ommai_format_count(int64_t count, char *out, size_t size) {
   snprintf(out, size, count < 1000000000 ? "%.3g million" : "%.3g billion", (double)count * (count < 1000000000 ? 1e-6 : 1e-9));
   return out;
 }
@@ -84,8 +84,9 @@ void ommai_print_model(FILE *out, const struct omma_model_info *m) {
   if (m->task != OMMA_TASK_GENERATE) {
     ommai_print_fact(out, "gives", "%s", m->task == OMMA_TASK_EMBED ? "vectors of inputs" : "scores of documents");
   }
-  ommai_print_fact(out, "parameters", "%s, of these %s in the vision tower", show_count(m->n_parameters, all, sizeof all),
-                   show_count(m->n_vision_parameters, vision, sizeof vision));
+  ommai_print_fact(out, "parameters", "%s, of these %s in the vision tower",
+                   ommai_format_count(m->n_parameters, all, sizeof all),
+                   ommai_format_count(m->n_vision_parameters, vision, sizeof vision));
   if (m->quantization) ommai_print_fact(out, "quantized", "%s", m->quantization);
   ommai_print_fact(out, "computes in", "%s, vision %s; weights kept as %s, keys and values as %s", m->weights,
                    m->vision_weights, m->kept_weights, m->kv_cache);

@@ -9,6 +9,9 @@
 /* Bytes with a unit: "1.5 GiB". */
 const char *ommai_format_bytes(int64_t bytes, char *out, size_t size);
 
+/* In millions or billions: "1.16 billion". */
+const char *ommai_format_count(int64_t count, char *out, size_t size);
+
 /* Seconds with a unit: "12 ms". */
 const char *ommai_format_seconds(double seconds, char *out, size_t size);
 

@@ -20,14 +20,15 @@ struct values {
 
 struct reading {
   struct ommai_read_job job;
-  int64_t n_pages;
+  int64_t n_pages, n_bad; /* n_bad: files that could not be opened */
 };
 
-static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts) {
+static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts, int64_t n_bad) {
   double rate = counts->seconds > 0 ? 60 * (double)counts->n_read / counts->seconds : 0;
   ommai_note("read: %" PRId64 " page%s read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
              counts->n_read, ommai_plural(counts->n_read), counts->n_failed, counts->n_earlier, counts->seconds, rate,
              job->folder);
+  if (n_bad) ommai_note("read: %" PRId64 " of the documents could not be opened, as said above", n_bad);
   if (counts->n_cut) {
     ommai_note("read: %" PRId64
                " of them ended at the limit of tokens before their text did (\"cut\" in NAME.json); "
@@ -49,7 +50,7 @@ static int read_documents(void *context, struct ommai_server *server, size_t n_p
   job->server = server;
   job->n_parallel = n_parallel;
   int code = ommai_read_run(job, &counts);
-  note_end(job, &counts);
+  note_end(job, &counts, reading->n_bad);
   if (ommai_interrupted()) return ommai_interrupt_status();
   return code == OMMAI_EXIT_DONE && counts.n_failed ? OMMAI_EXIT_FAILED : code;
 }
@@ -71,18 +72,17 @@ static int run_read(const void *given, const struct ommai_strings *arguments) {
       .job.folder = values.output, .job.form = (enum ommai_document_form)values.form, .job.resume = values.resume};
   struct ommai_read_job *job = &reading.job;
   const struct ommai_strings no_words = {.items = NULL};
-  int64_t n_bad = 0;
   options.offline = true;
   options.log = log_line;
   if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
-  int code = ommai_read_settings_take("read", &values.pages, arguments, &options, job, &n_bad);
+  int code = ommai_read_settings_take("read", &values.pages, arguments, &options, job, &reading.n_bad);
   if (code == OMMAI_EXIT_DONE) code = make_folder(job->folder);
   if (code == OMMAI_EXIT_DONE && job->n_documents) {
     reading.n_pages = ommai_read_settings_note("read", job);
     code = ommai_serving_run_offline("read", &values.pages.serving, &options, &no_words, read_documents, &reading);
   }
   ommai_read_inputs_release(job->documents, job->n_documents);
-  return code == OMMAI_EXIT_DONE && n_bad ? OMMAI_EXIT_FAILED : code;
+  return code == OMMAI_EXIT_DONE && reading.n_bad ? OMMAI_EXIT_FAILED : code;
 }
 
 #define OMMAI_VALUES struct values

@@ -38,16 +38,17 @@ static void note_engines(const struct omma_model_info *info) {
 void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
-  char cpus[OMMAI_CPU_ROOM_TEXT];
+  char cpus[OMMAI_CPU_ROOM_TEXT], count[32];
   omma_model_get_info(model, &info);
   ommai_cpu_room_here(&room);
   ommai_note(
-      "model: %s, %.3g million parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s (%s); up to "
+      "model: %s, %s parameters, %s weights computed in %s, KV cache in %s, vision %s, %s, %d thread%s (%s); up to "
       "%lld "
       "requests at once (%s)",
-      info.model_type, (double)info.n_parameters * 1e-6, info.kept_weights, info.weights, info.kv_cache, info.vision_weights,
-      info.isa, info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
-      (long long)estimate->max_sequences, ommai_sequence_bound_words(estimate));
+      info.model_type, ommai_format_count(info.n_parameters, count, sizeof count), info.kept_weights, info.weights,
+      info.kv_cache, info.vision_weights, info.isa, info.n_threads, ommai_plural(info.n_threads),
+      ommai_cpu_room_describe(&room, cpus, sizeof cpus), (long long)estimate->max_sequences,
+      ommai_sequence_bound_words(estimate));
   note_engines(&info);
 }
 
@@ -120,15 +121,15 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
                               const struct omma_server_options *options) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
-  char cpus[OMMAI_CPU_ROOM_TEXT];
+  char cpus[OMMAI_CPU_ROOM_TEXT], count[32];
   omma_model_get_info(model, &info);
   ommai_cpu_room_here(&room);
   ommai_note(
-      "encoder node: vision tower of %s, %.3g million parameters, computed in %s, embeddings in %s, %s, %d thread%s (%s); up "
+      "encoder node: vision tower of %s, %s parameters, computed in %s, embeddings in %s, %s, %d thread%s (%s); up "
       "to %lld requests at once; checkpoint %s",
-      info.model_type, (double)info.n_parameters * 1e-6, info.vision_weights, info.bf16_embeddings ? "bf16" : "f32", info.isa,
-      info.n_threads, ommai_plural(info.n_threads), ommai_cpu_room_describe(&room, cpus, sizeof cpus),
-      (long long)estimate->max_sequences, info.fingerprint);
+      info.model_type, ommai_format_count(info.n_parameters, count, sizeof count), info.vision_weights,
+      info.bf16_embeddings ? "bf16" : "f32", info.isa, info.n_threads, ommai_plural(info.n_threads),
+      ommai_cpu_room_describe(&room, cpus, sizeof cpus), (long long)estimate->max_sequences, info.fingerprint);
   note_engines(&info);
   note_encodings(options);
 }
