@@ -81,11 +81,11 @@ def test_forms(omma, words, tmp_path, form, ending):
 @needs_poppler
 def test_some_pages(omma, words, tmp_path):
     paths = save(tmp_path, five=pdf_files.pages(5))
-    for given, wanted in (("2-3", [2, 3]), ("4-", [4, 5]), ("5", [5]), ("3-99", [3, 4, 5])):
+    for given, wanted in (("2-3", [2, 3]), ("4-", [4, 5]), ("5", [5]), ("3-99", [3, 4, 5]), ("5,2-3,3-", [2, 3, 4, 5]), ("4,1", [1, 4])):
         run(omma, words, *paths, "--pages", given)
         assert sorted(page["page"] for page in journal(tmp_path, "five")) == wanted
     assert "has fewer pages" in run(omma, words, *paths, "--pages", "6", code=1)
-    for wrong in ("0", "3-1", "x", "1-2-3", "-"):
+    for wrong in ("0", "3-1", "x", "1-2-3", "-", "", "1,", ",1", "1 2", "+3", "99999999999999999999", ",".join("1" * 65)):
         refused(omma(*words, *paths, f"--pages={wrong}"), 2, "--pages")
 
 

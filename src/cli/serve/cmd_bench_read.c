@@ -37,12 +37,13 @@ static enum ommai_page_opening open_page(void *context, struct ommai_open_page *
   struct omma_error error;
   while (bench->document < bench->job.n_documents) {
     struct ommai_read_document *document = &bench->job.documents[bench->document];
-    if (document->next > document->last) {
+    if (!document->next) {
       bench->document++;
       continue;
     }
     page->document = document;
-    page->number = document->next++;
+    page->number = document->next;
+    document->next = ommai_page_list_next(document->pages, page->number + 1, document->source.n_pages);
     if (ommai_page_source_load(&document->source, page->number, bench->job.dpi, &bench->job.limits, &page->image, &error) !=
         OMMA_OK) {
       ommai_open_page_fail(page, error.message);

@@ -14,7 +14,8 @@ struct list {
   struct ommai_read_document *documents;
   size_t n, capacity;
   json_t *names; /* of files of output, as keys */
-  int64_t first, last, n_bad;
+  const struct ommai_page_list *pages;
+  int64_t n_bad;
   const struct ommai_pdf_limits *limits;
 };
 
@@ -42,7 +43,8 @@ static int add_file(struct list *list, const char *path) {
   struct omma_error error;
   struct ommai_page_source source;
   if (ommai_page_source_open(path, list->limits, &source, &error) != OMMA_OK) return bad(list, path, error.message);
-  if (list->first > source.n_pages) return bad(list, path, "has fewer pages (--pages)");
+  int64_t next = ommai_page_list_next(list->pages, 1, source.n_pages);
+  if (!next) return bad(list, path, "has fewer pages (--pages)");
   if (list->n == list->capacity) {
     size_t capacity = list->capacity ? 2 * list->capacity : 16;
     struct ommai_read_document *larger = realloc(list->documents, capacity * sizeof *larger);
@@ -51,8 +53,8 @@ static int add_file(struct list *list, const char *path) {
     list->capacity = capacity;
   }
   struct ommai_read_document *document = &list->documents[list->n];
-  *document = (struct ommai_read_document){.source = source, .first = list->first, .next = list->first};
-  document->last = list->last < source.n_pages ? list->last : source.n_pages;
+  *document = (struct ommai_read_document){.source = source, .pages = list->pages, .next = next};
+  document->n_left = ommai_page_list_count(list->pages, source.n_pages);
   document->source.path = strdup(path);
   document->name = make_name(list, path);
   list->n++;
@@ -67,9 +69,10 @@ static int add_folder(struct list *list, const char *folder) {
   return n < 0 ? bad(list, folder, strerror(errno)) : code;
 }
 
-int ommai_read_inputs(const struct ommai_strings *paths, int64_t first, int64_t last, const struct ommai_pdf_limits *limits,
-                      struct ommai_read_document **documents, size_t *n_documents, int64_t *n_bad) {
-  struct list list = {.names = json_object(), .first = first, .last = last, .limits = limits};
+int ommai_read_inputs(const struct ommai_strings *paths, const struct ommai_page_list *pages,
+                      const struct ommai_pdf_limits *limits, struct ommai_read_document **documents, size_t *n_documents,
+                      int64_t *n_bad) {
+  struct list list = {.names = json_object(), .pages = pages, .limits = limits};
   int code = list.names ? OMMAI_EXIT_DONE : ommai_failed("read: out of memory");
   for (size_t i = 0; i < paths->count && code == OMMAI_EXIT_DONE; i++) {
     struct stat status;

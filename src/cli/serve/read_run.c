@@ -187,7 +187,6 @@ static int open_document(struct run *run, struct ommai_read_document *document) 
                  ? open_journal(document->journal_path, head, document->source.n_pages, run->job->resume, &document->journal)
                  : ommai_failed("read: out of memory: %s", path);
   json_decref(head);
-  document->n_left = document->last - document->first + 1;
   if (document->journal.discards && !run->noted) {
     ommai_note("read: %s: pages that an earlier run has read are read again; --resume keeps them", path);
     run->noted = true;
@@ -198,7 +197,7 @@ static int open_document(struct run *run, struct ommai_read_document *document) 
 static void write_pages(const struct ommai_read_document *document, enum ommai_document_form form, FILE *out) {
   struct ommai_document_writer writer = {.out = out, .form = form};
   ommai_document_begin(&writer, document->source.path);
-  for (int64_t page = document->first; page <= document->last; page++) {
+  for (int64_t page = 0; (page = ommai_page_list_next(document->pages, page + 1, document->source.n_pages)) != 0;) {
     json_t *value = get_page(&document->journal, page - 1);
     if (value) ommai_document_page(&writer, value);
     json_decref(value);
@@ -299,8 +298,9 @@ static int next_page(struct run *run, struct ommai_read_document **found, int64_
   for (; run->document < run->job->n_documents && code == OMMAI_EXIT_DONE; run->document++) {
     struct ommai_read_document *document = &run->job->documents[run->document];
     if (!document->journal_path) code = open_document(run, document);
-    while (code == OMMAI_EXIT_DONE && document->next <= document->last) {
-      *number = document->next++;
+    while (code == OMMAI_EXIT_DONE && document->next) {
+      *number = document->next;
+      document->next = ommai_page_list_next(document->pages, *number + 1, document->source.n_pages);
       if (!is_read(&document->journal, *number - 1)) {
         *found = document;
         return code;

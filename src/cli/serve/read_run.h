@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cli/core/options.h"
+#include "cli/serve/page_list.h"
 #include "reading/document_page.h"
 #include "reading/document_writer.h"
 #include "reading/page_source.h"
@@ -29,8 +30,9 @@ void ommai_read_journal_close(struct ommai_read_journal *journal);
 struct ommai_read_document {
   struct ommai_page_source source;
   char *name;           /* of its files; by malloc */
-  int64_t first, last;  /* pages from 1 that are read */
-  int64_t next, n_left; /* not begun; not ended */
+  const struct ommai_page_list *pages;
+  int64_t next;   /* the first of these that was not begun; 0: none */
+  int64_t n_left; /* that have not ended */
   struct ommai_read_journal journal;
   char *journal_path; /* NULL: not open */
 };
@@ -38,6 +40,7 @@ struct ommai_read_document {
 struct ommai_read_job {
   struct ommai_read_document *documents;
   size_t n_documents;
+  struct ommai_page_list pages;
   const struct ommai_reading_recipe *recipe;
   const char *prompt, *model, *folder; /* prompt NULL: the recipe's */
   enum ommai_document_form form;

@@ -1,8 +1,6 @@
 #include "cli/serve/read_settings.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/plural.h"
 #include "cli/core/diagnostics.h"
@@ -20,27 +18,6 @@ static const char *recipe_name(int index) {
   return recipe ? recipe->name : NULL;
 }
 
-/* "3", "3-7" or "3-". */
-static int read_pages(const char *command, const char *text, int64_t *first, int64_t *last) {
-  char *end = NULL;
-  *first = 1;
-  *last = INT64_MAX;
-  if (!text) return OMMAI_EXIT_DONE;
-  errno = 0;
-  *first = strtoll(text, &end, 10);
-  bool good = end != text && *first >= 1;
-  if (good && *end == '\0') *last = *first;
-  if (good && *end == '-' && end[1]) {
-    const char *from = end + 1;
-    *last = strtoll(from, &end, 10);
-    good = end != from && *end == '\0';
-  } else {
-    good = good && (*end == '\0' || *end == '-');
-  }
-  if (good && errno == 0 && *last >= *first) return OMMAI_EXIT_DONE;
-  return ommai_usage_error("%s: --pages: %s: expected a page or a range of them, such as 3, 1-10 or 11-", command, text);
-}
-
 /* By its name, the model's, or the one that reads pages as a whole. */
 static void choose_recipe(const struct ommai_read_values *values, struct ommai_read_job *job) {
   job->prompt = values->prompt;
@@ -51,7 +28,7 @@ static void choose_recipe(const struct ommai_read_values *values, struct ommai_r
 
 int64_t ommai_read_settings_note(const char *command, const struct ommai_read_job *job) {
   int64_t bytes = (int64_t)job->n_open * job->limits.max_pixels * 3 * PAGE_COPIES, n_pages = 0;
-  for (size_t i = 0; i < job->n_documents; i++) n_pages += job->documents[i].last - job->documents[i].first + 1;
+  for (size_t i = 0; i < job->n_documents; i++) n_pages += job->documents[i].n_left;
   ommai_note("%s: %zu document%s, %" PRId64 " page%s, as %s; %zu page%s at once take at most %" PRId64
              " MiB besides the model (--jobs, --max-page-pixels)",
              command, job->n_documents, ommai_plural((int64_t)job->n_documents), n_pages, ommai_plural(n_pages),
@@ -63,13 +40,15 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
                              struct omma_server_options *options, struct ommai_read_job *job, int64_t *n_bad) {
   struct ommai_strings paths = *arguments;
   struct ommai_common *common = &values->serving.common;
-  int64_t first, last;
   job->dpi = (int)values->dpi;
   job->n_open = (size_t)values->jobs;
   job->limits =
       (struct ommai_pdf_limits){.max_bytes = RENDER_BYTES, .max_pixels = values->max_page_pixels, .seconds = RENDER_SECONDS};
-  int code = read_pages(command, values->pages, &first, &last);
-  if (code == OMMAI_EXIT_DONE) code = ommai_common_take_model_of(command, OMMAI_FURTHER_TEXTS, &paths, common);
+  if (!ommai_page_list_read(values->pages, &job->pages)) {
+    return ommai_usage_error("%s: --pages: %s: expected pages and ranges of them, at most %d, such as 3, 1-10 or 1-3,7,11-",
+                             command, values->pages, OMMAI_MAX_PAGE_RANGES);
+  }
+  int code = ommai_common_take_model_of(command, OMMAI_FURTHER_TEXTS, &paths, common);
   if (code == OMMAI_EXIT_DONE && !paths.count) {
     code = ommai_usage_error("%s: documents are missing: PDF files, images or folders", command);
   }
@@ -77,13 +56,13 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
   if (code == OMMAI_EXIT_DONE) choose_recipe(values, job);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read(command, &values->serving, options);
   if (code != OMMAI_EXIT_DONE) return code;
-  return ommai_read_inputs(&paths, first, last, &job->limits, &job->documents, &job->n_documents, n_bad);
+  return ommai_read_inputs(&paths, &job->pages, &job->limits, &job->documents, &job->n_documents, n_bad);
 }
 
 #define OMMAI_VALUES struct ommai_read_values
 
 static const struct ommai_option table[] = {
-    OMMAI_STRING("pages", pages, "FIRST-LAST", "pages of each document: 3, 1-10 or 11-", .otherwise = "all"),
+    OMMAI_STRING("pages", pages, "LIST", "pages of each document: 3, 1-10 or 1-3,7,11-", .otherwise = "all"),
     OMMAI_INTEGER("dpi", dpi, "N", 30, 1200, "pixels an inch of rendered PDF pages", .initial = "200"),
     OMMAI_INTEGER("jobs", jobs, "N", 1, 256, "pages that are open at once; their requests run together", .initial = "4"),
     OMMAI_LISTED_CHOICE("recipe", recipe, "NAME", recipe_name, "how the model is asked", .otherwise = "by the model's name"),
