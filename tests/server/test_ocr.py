@@ -192,6 +192,7 @@ def test_refusals_name_the_field(reader):
                           ({"ommatidia": {"details": True}}, "ommatidia"), ({"ommatidia": {"dpi": 5000}}, "dpi"), ({"stream": "x"}, "stream")):
         reply = ask(reader, "data:,", **fields)
         assert reply.status == 400 and reply.error["param"] == param, (fields, reply.body)
+    assert "known are mineru2.5, paddleocr-vl, " in ask(reader, "data:,", ommatidia={"recipe": "x"}).error["message"]
     assert ask(reader, model="other").status == 404
 
 
@@ -199,7 +200,8 @@ def test_addresses_are_those_of_images(reader):
     for url, said in (("https://example.org/a.pdf", "--allowed-media-domains"), ("file:///etc/passwd", "--allowed-local-media-path"),
                       ("/etc/passwd", "must begin with"), ("data:application/pdf;base64,!", "not valid base64")):
         reply = ask(reader, url)
-        assert reply.status == 400 and said in reply.error["message"] and "passwd" not in reply.error["message"].replace(url, "")
+        assert (reply.status, reply.error["param"]) == (400, "document")
+        assert said in reply.error["message"] and "passwd" not in reply.error["message"].replace(url, "")
 
 
 def test_pdf_files_are_promised_where_poppler_is(start, answers, tmp_path):

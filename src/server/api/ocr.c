@@ -3,6 +3,7 @@
  * any order and are answered in the document's. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -237,6 +238,7 @@ static bool open_document(struct ocr *ocr) {
   struct ommai_api_error error;
   struct omma_error cause;
   if (!ommai_media_read_bytes(server, ocr->request.url, strlen(ocr->request.url), &stop, &ocr->file, &error)) {
+    if (strcmp(error.param, "image_url") == 0) snprintf(error.param, sizeof error.param, "document");
     return fail(ocr, &error);
   }
   if (ommai_page_source_open_bytes(ocr->file.bytes, ocr->file.size, &ocr->limits, &ocr->source, &cause) != OMMA_OK) {

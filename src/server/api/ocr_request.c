@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,16 @@ static const struct ommai_reading_recipe *default_recipe(const struct ommai_serv
   return recipe ? recipe : ommai_reading_recipe_find("page");
 }
 
+static bool fail_recipe(const char *recipe, struct ommai_api_error *error) {
+  char names[256] = "";
+  size_t used = 0;
+  const struct ommai_reading_recipe *known;
+  for (size_t i = 0; (known = ommai_reading_recipe_at(i)) != NULL && used < sizeof names; i++) {
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", known->name);
+  }
+  return ommai_api_fail(error, 400, "ommatidia", "ommatidia.recipe: \"%.64s\" is not known; known are %s.", recipe, names);
+}
+
 static bool read_own(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,
                      struct ommai_api_error *error) {
   static const char *const known[] = {"recipe", "prompt", "dpi", "page_images", NULL};
@@ -81,7 +92,7 @@ static bool read_own(const struct ommai_server *server, const json_t *root, stru
   request->recipe = recipe            ? ommai_reading_recipe_find(recipe)
                     : request->prompt ? ommai_reading_recipe_find("page")
                                       : default_recipe(server);
-  return request->recipe || ommai_api_fail(error, 400, "ommatidia", "ommatidia.recipe: \"%.64s\" is not known.", recipe);
+  return request->recipe || fail_recipe(recipe, error);
 }
 
 bool ommai_ocr_is_served(const struct ommai_server *server) {
