@@ -42,8 +42,16 @@ static void bound_team_destroy(struct bound_team *bound) {
   ommai_team_destroy(bound->team);
 }
 
+/* Builds that look for faults have no figures worth the time, which is seconds under sanitizers. */
+#ifdef OMMA_ASSERTIONS
+enum { ROUNDS = 10000, REPEATS = 2 };
+enum { MIN_SLICES = 4, SLICES_WHERE_UNKNOWN = 8, MAX_SLICES = 8 };
+#else
+enum { ROUNDS = 400000, REPEATS = 7 };
+enum { MIN_SLICES = 128, SLICES_WHERE_UNKNOWN = 256, MAX_SLICES = 4096 };
+#endif
+
 static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop loop) {
-  enum { ROUNDS = 400000, REPEATS = 7 };
   struct peak_run run = {loop, ROUNDS};
   if (!loop) return 0;
   double best = 1e30, operations = loop(1000) / 1000 * ROUNDS * n_threads;
@@ -59,12 +67,6 @@ static double measure(struct ommai_team *team, int n_threads, ommai_peak_loop lo
 /* Memory that no cache holds, in slices for whoever is free. Each page is written to first: pages
  * that never were are all one page of zeroes. */
 enum { SLICE_BYTES = 1 << 20, MIN_PAGE_BYTES = 4096 };
-#ifdef OMMA_ASSERTIONS
-/* Builds that look for faults have no figures worth the time, which is seconds under sanitizers. */
-enum { MIN_SLICES = 4, SLICES_WHERE_UNKNOWN = 8, MAX_SLICES = 8 };
-#else
-enum { MIN_SLICES = 128, SLICES_WHERE_UNKNOWN = 256, MAX_SLICES = 4096 };
-#endif
 
 /* Of the caches that these CPUs have, not the whole processor's: a virtual machine may report 384
  * MiB and have 32. */
@@ -90,10 +92,10 @@ static void read_slice(void *context, int64_t task, int worker) {
 /* Read at each pass from one end to the other, so that what a cache keeps of the end is gone when
  * it comes round. */
 static double measure_read(const struct omma_team *team, uint64_t *memory, int64_t n_slices) {
-  enum { REPEATS = 3 };
+  enum { PASSES = 3 };
   double best = 1e30;
   ommai_team_run(team, n_slices, write_slice, memory);
-  for (int i = 0; i < REPEATS; i++) {
+  for (int i = 0; i < PASSES; i++) {
     int64_t start = ommai_clock_ns();
     ommai_team_run(team, n_slices, read_slice, memory);
     double seconds = (double)(ommai_clock_ns() - start) * 1e-9;
