@@ -16,15 +16,27 @@ const char *ommai_json_kind(const json_t *value);
 json_t *ommai_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason, bool *no_memory);
 
 /* The same for texts of clients and models: a number beyond 64 bits is a string that
- * ommai_json_large knows. Dumped and parsed again it stays one. With `halves`, half of a surrogate
- * pair is U+FFFD. */
+ * ommai_json_large knows. No string of the text is taken for one: where it begins with the
+ * noncharacter that marks them, U+FDD0, it begins with U+FFFD instead. What is dumped needs
+ * ommai_json_restore before it is parsed so again. With `halves`, half of a surrogate pair is
+ * U+FFFD. */
 json_t *ommai_json_parse_large(const char *text, size_t size, size_t flags, bool halves, json_error_t *reason, bool *no_memory);
 
 /* The text of such a number, or NULL for any other value. */
 const char *ommai_json_large(const json_t *value);
 
+/* A string that is not such a number. */
+bool ommai_json_is_text(const json_t *value);
+
+/* As parsing does with strings: a text that begins with U+FDD0 begins with U+FFFD then. */
+void ommai_json_unmark(char *text, size_t size);
+
 /* Makes numbers in dumped JSON of what ommai_json_large knows, in place; its new size. */
 size_t ommai_json_restore(char *text, size_t size);
+
+/* json_dumps and that: a text that ends in NUL, to be released with free(); NULL when memory is
+ * out. */
+char *ommai_json_dump_large(const json_t *value, size_t flags);
 
 /* Parses a file of at most `limit` bytes whose top level must be an object. Duplicate keys are
  * refused. The caller decrefs. Errors: IO, LIMIT, FORMAT, MEMORY. */

@@ -1,13 +1,16 @@
 /* Numbers that jansson refuses: as strings of a noncharacter and the number's text. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/allocator.h"
 #include "base/json.h"
 
-#define MARK "\xef\xb7\x90" /* U+FDD0 */
+#define MARK "\xef\xb7\x90"    /* U+FDD0 */
+#define INSTEAD "\xef\xbf\xbd" /* U+FFFD, of as many bytes */
+#define MARK_ESCAPE "\\ufdd0"
 
-enum { MARK_SIZE = sizeof MARK - 1, N_DIGITS = 19, MAX_REAL = 400 };
+enum { MARK_SIZE = sizeof MARK - 1, ESCAPE_SIZE = sizeof MARK_ESCAPE - 1, N_DIGITS = 19, MAX_REAL = 400 };
 
 static const char NUMBER_CHARS[] = "+-.0123456789Ee";
 
@@ -56,9 +59,28 @@ static void put(struct rewriting *rewriting, const char *bytes, size_t size) {
   rewriting->size += size;
 }
 
+/* The bytes of the mark, as it is or as an escape, at text; 0: it is not there. */
+static size_t mark_size(const char *text, const char *end) {
+  if (end - text >= MARK_SIZE && memcmp(text, MARK, MARK_SIZE) == 0) return MARK_SIZE;
+  return end - text >= ESCAPE_SIZE && strncasecmp(text, MARK_ESCAPE, ESCAPE_SIZE) == 0 ? ESCAPE_SIZE : 0;
+}
+
+/* Whether a string may begin with it. */
+static bool may_be_marked(const char *text, size_t size) {
+  const char *end = text + size, *at = text;
+  while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
+    if (mark_size(++at, end)) return true;
+  }
+  return false;
+}
+
 /* A string from its quotation mark on. */
 static const char *put_string(struct rewriting *rewriting, const char *at, const char *end) {
   put(rewriting, at++, 1);
+  size_t marked = mark_size(at, end);
+  if (marked) put(rewriting, INSTEAD, MARK_SIZE);
+  rewriting->changed |= marked > 0;
+  at += marked;
   while (at < end && *at != '"') {
     bool lone = false;
     size_t size = *at == '\\' ? escape_size(at, end, &lone) : 1;
@@ -100,9 +122,10 @@ json_t *ommai_json_parse_large(const char *text, size_t size, size_t flags, bool
                                bool *no_memory) {
   json_t *value = ommai_json_parse(text, size, flags, reason, no_memory);
   struct rewriting rewriting = {.halves = halves};
-  if (value || *no_memory) return value;
+  if (*no_memory || (value && !may_be_marked(text, size))) return value;
   rewrite(&rewriting, text, size);
-  if (!rewriting.changed) return NULL;
+  if (!rewriting.changed) return value;
+  json_decref(value);
   const size_t n_bytes = rewriting.size;
   rewriting.out = ommai_allocate(&ommai_default_allocator, n_bytes, 1);
   *no_memory = !rewriting.out;
@@ -118,6 +141,18 @@ const char *ommai_json_large(const json_t *value) {
   size_t size = json_string_length(value);
   if (size <= MARK_SIZE || memcmp(text, MARK, MARK_SIZE) != 0) return NULL;
   return strspn(text + MARK_SIZE, NUMBER_CHARS) == size - MARK_SIZE ? text + MARK_SIZE : NULL;
+}
+
+bool ommai_json_is_text(const json_t *value) { return json_is_string(value) && !ommai_json_large(value); }
+
+void ommai_json_unmark(char *text, size_t size) {
+  if (size >= MARK_SIZE && memcmp(text, MARK, MARK_SIZE) == 0) memcpy(text, INSTEAD, MARK_SIZE);
+}
+
+char *ommai_json_dump_large(const json_t *value, size_t flags) {
+  char *text = json_dumps(value, flags);
+  if (text) text[ommai_json_restore(text, strlen(text))] = 0;
+  return text;
 }
 
 size_t ommai_json_restore(char *text, size_t size) {

@@ -24,9 +24,10 @@ struct rendering {
 
 /* ---- variables ---- */
 
-/* The text with marks for tokens that it spells. NULL when memory is out. */
+/* The text with marks for tokens that it spells. `parsed`: from ommai_json_parse_large, so that it
+ * may be a number. NULL when memory is out. */
 static json_t *guarded_text(const struct ommai_media_marks *marks, const struct omma_allocator *allocator, const char *text,
-                            size_t size, const char *suffix) {
+                            size_t size, bool parsed, const char *suffix) {
   const char *const tokens[] = {marks->image_token, marks->video_token};
   size_t room = size + strlen(suffix), n = 0;
   char *out = ommai_allocate(allocator, room, 1);
@@ -43,6 +44,7 @@ static json_t *guarded_text(const struct ommai_media_marks *marks, const struct 
     if (!length) out[n++] = text[at];
     at += length ? length : 1;
   }
+  if (!parsed) ommai_json_unmark(out, n);
   memcpy(out + n, suffix, strlen(suffix));
   json_t *json = json_stringn_nocheck(out, n + strlen(suffix));
   ommai_release(allocator, out, room, 1);
@@ -50,7 +52,8 @@ static json_t *guarded_text(const struct ommai_media_marks *marks, const struct 
 }
 
 static json_t *guarded_json(const struct rendering *rendering, const json_t *text) {
-  return guarded_text(rendering->marks, &rendering->builder->allocator, json_string_value(text), json_string_length(text), "");
+  return guarded_text(rendering->marks, &rendering->builder->allocator, json_string_value(text), json_string_length(text), true,
+                      "");
 }
 
 /* The same in all texts of a document from outside. */
@@ -89,7 +92,7 @@ static enum omma_status parse_document(const struct rendering *rendering, const 
 static json_t *part_content(const struct rendering *rendering, const struct omma_part *part, const char *suffix, bool alone) {
   if (part->image || part->video) return json_pack("{s:s}", "type", part->image ? "image" : "video");
   const char *text = part->text_size ? part->text : "";
-  json_t *json = guarded_text(rendering->marks, &rendering->builder->allocator, text, part->text_size, suffix);
+  json_t *json = guarded_text(rendering->marks, &rendering->builder->allocator, text, part->text_size, false, suffix);
   return alone ? json : json_pack("{s:s,s:o}", "type", "text", "text", json);
 }
 

@@ -48,6 +48,28 @@ def test_bad_images(server, url, param, part):
 
 
 @pytest.mark.real_too
+@pytest.mark.parametrize("fields, param, part", [
+    ({"max_tokens": 10**20}, "max_tokens", "max_tokens must be at most 2147483647, got 100000000000000000000."),
+    ({"seed": -(10**20)}, "seed", "seed must be at least -9223372036854775808, got -100000000000000000000."),
+    ({"temperature": 10**20}, "temperature", "temperature must be in [0, "),
+    ({"model": 10**20}, "model", "model must be a string, got a number of more than 64 bits."),
+    ({"stop": 10**20}, "stop", "a number of more than 64 bits"),
+    ({"messages": [{"role": "user", "content": 10**20}]}, "messages", ""),
+])
+def test_numbers_beyond_64_bits_are_named_so(server, fields, param, part):
+    check(server.chat(**fields), 400, "BadRequestError", param, part)
+
+
+@pytest.mark.real_too
+def test_no_text_is_taken_for_such_a_number(server):
+    """Inside they are strings that begin with U+FDD0."""
+    for text in ("\ufdd012", "\ufdd01e5", "\ufdd0", "\ufdd0-"):
+        assert server.chat(messages=[{"role": "user", "content": text}], max_tokens=1).status == 200
+        kept = server.post("/v1/responses", {"model": "test-model", "input": text, "metadata": {"a": text, "b": "1"}, "user": text, "max_output_tokens": 16})
+        assert kept.status == 200 and kept.json["metadata"] == {"a": "\ufffd" + text[1:], "b": "1"}, kept.body
+
+
+@pytest.mark.real_too
 def test_unknown_model(server):
     check(server.chat(model="x"), 404, "NotFoundError", "model", "The model `x` does not exist. Served here: `test-model`.")
 

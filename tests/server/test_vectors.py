@@ -284,10 +284,10 @@ def test_refused_scores(scorer, body, param):
 
 def test_refused_rankings_and_poolings(scorer, embedder):
     for body, param in [({"documents": ["a"]}, "body.query"), ({"query": ["a"], "documents": ["a"]}, "query"),
-                        ({"query": "a", "documents": ["a"], "top_n": -1}, "top_n")]:
+                        ({"query": 10**20, "documents": ["a"]}, "query"), ({"query": "a", "documents": ["a"], "top_n": -1}, "top_n")]:
         reply = scorer.post("/rerank", body)
         assert reply.status == 400 and reply.error["param"] == param, reply.body
-    for server, body, param in [(embedder, {"input": "a", "dimensions": 3}, "dimensions"), (embedder, {"input": "a", "task": "classify"}, "task"),
+    for server, body, param in [(embedder, {"input": "a", "dimensions": 3}, "dimensions"), (embedder, {"input": "a", "task": "classify"}, "task"), (embedder, {"input": 10**20}, "input"),
                                 (scorer, {"input": "a", "task": "embed"}, "task"), (scorer, {"input": "a", "instruction": "b"}, "instruction")]:
         reply = server.post("/pooling", body)
         assert reply.status == 400 and reply.error["param"] == param, reply.body

@@ -190,6 +190,44 @@ static void large_numbers_keep_their_text(void **state) {
   }
 }
 
+/* A string of the text itself is never taken for a number. */
+static void no_text_is_a_large_number(void **state) {
+  (void)state;
+  static const char text[] =
+      "[\"\xef\xb7\x90"
+      "12\",\"\\uFdD012\",\"\xef\xb7\x90\",\"\\\\ufdd012\",\"1\\ufdd02\",99999999999999999999,{\"\\ufdd012\":1}]";
+  static const char *const values[] = {
+      "\xef\xbf\xbd"
+      "12",
+      "\xef\xbf\xbd"
+      "12",
+      "\xef\xbf\xbd", "\\ufdd012",
+      "1\xef\xb7\x90"
+      "2"};
+  json_error_t reason;
+  bool no_memory;
+  json_t *list = ommai_json_parse_large(text, sizeof text - 1, 0, false, &reason, &no_memory);
+  assert_non_null(list);
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    assert_true(ommai_json_is_text(json_array_get(list, i)));
+    assert_string_equal(json_string_value(json_array_get(list, i)), values[i]);
+  }
+  assert_false(ommai_json_is_text(json_array_get(list, 5)));
+  char *dumped = ommai_json_dump_large(list, JSON_COMPACT);
+  assert_non_null(strstr(dumped,
+                         ",99999999999999999999,{\"\xef\xbf\xbd"
+                         "12\":1}]"));
+  free(dumped);
+  json_decref(list);
+  char unmarked[] =
+      "\xef\xb7\x90"
+      "12";
+  ommai_json_unmark(unmarked, sizeof unmarked - 1);
+  assert_string_equal(unmarked,
+                      "\xef\xbf\xbd"
+                      "12");
+}
+
 static void json_messages_name_the_key(void **state) {
   (void)state;
   struct omma_error error;
@@ -265,6 +303,7 @@ int main(void) {
       cmocka_unit_test(options_of_other_versions_are_taken_or_refused),
       cmocka_unit_test(team_runs_each_task_once),
       cmocka_unit_test(large_numbers_keep_their_text),
+      cmocka_unit_test(no_text_is_a_large_number),
       cmocka_unit_test(json_messages_name_the_key),
       cmocka_unit_test(assertions_are_of_builds_that_look_for_faults),
       cmocka_unit_test(whole_pages_are_discarded_and_no_others),

@@ -102,7 +102,7 @@ static bool refuse_best_of(const json_t *root, int64_t n, struct ommai_api_error
 
 static bool add_stop(struct ommai_answer_fields *fields, const json_t *value, struct ommai_api_error *error) {
   struct omma_sampling *sampling = &fields->sampling;
-  if (!json_is_string(value)) {
+  if (!ommai_json_is_text(value)) {
     return ommai_api_fail(error, 400, "stop", "stop must be a string or a list of strings, got %s.", ommai_json_kind(value));
   }
   const char *text = json_string_value(value);

@@ -71,7 +71,7 @@ static bool read_body(struct ommai_batch_request *request, const json_t *root, s
     return ommai_api_fail(error, 400, "encoding_format",
                           "A line of a batch holds no bytes: encoding_format must be \"float\" or \"base64\".");
   }
-  if (add_seed(request, body)) request->body = json_dumps(body, JSON_COMPACT);
+  if (add_seed(request, body)) request->body = ommai_json_dump_large(body, JSON_COMPACT);
   return request->body || ommai_api_fail_memory(error);
 }
 

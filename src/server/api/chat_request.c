@@ -132,7 +132,7 @@ static bool find_media(const json_t *part, const char *type, const char *where, 
   }
   if (*options && !ommai_field_members(holder, field, where, is_source ? of_source : of_url, error)) return false;
   if (json_is_object(holder)) url = ommai_field_get(holder, media->is_base64 ? "data" : "url");
-  if (!json_is_string(url)) {
+  if (!ommai_json_is_text(url)) {
     return ommai_api_fail(error, 400, field, "%s has no %s with %s.", where, field, media->is_base64 ? "data" : "a url");
   }
   media->url = json_string_value(url);
@@ -178,7 +178,7 @@ static bool add_content_part(const struct ommai_server *server, struct ommai_cha
                           where, type);
   }
   const json_t *text = ommai_field_get(source, "text");
-  if (!json_is_string(text)) return ommai_api_fail(error, 400, "messages", "%s has no text.", where);
+  if (!ommai_json_is_text(text)) return ommai_api_fail(error, 400, "messages", "%s has no text.", where);
   add_text(request, text);
   return true;
 }
@@ -195,7 +195,7 @@ static bool read_message(const struct ommai_server *server, struct ommai_chat_re
   if (!read_role(source, where, &message->role, error)) return false;
   const json_t *content = ommai_field_get(source, "content");
   size_t first = request->n_parts_used;
-  if (json_is_string(content)) {
+  if (ommai_json_is_text(content)) {
     add_text(request, content);
   } else if (json_is_array(content)) {
     for (size_t i = 0; i < json_array_size(content); i++) {

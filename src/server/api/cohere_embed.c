@@ -165,7 +165,7 @@ static bool are_texts(const struct sent *sent, struct ommai_api_error *error) {
   const json_t *text;
   size_t i;
   json_array_foreach(sent->list, i, text) {
-    if (json_is_string(text)) continue;
+    if (ommai_json_is_text(text)) continue;
     return ommai_api_fail(error, 400, sent->field, "%s[%zu] must be a string, got %s.", sent->field, i, ommai_json_kind(text));
   }
   return true;

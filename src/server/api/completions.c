@@ -92,18 +92,18 @@ static bool add_text(struct completion *completion, const json_t *text, struct o
 static bool read_prompts(struct completion *completion, const json_t *root, struct ommai_api_error *error) {
   const json_t *prompt = ommai_field_get(root, "prompt"), *first = json_array_get(prompt, 0);
   if (!prompt) return ommai_api_fail_body(error, "body.prompt", "Field required: prompt.");
-  if (json_is_string(prompt)) return add_text(completion, prompt, error);
+  if (ommai_json_is_text(prompt)) return add_text(completion, prompt, error);
   if (!json_is_array(prompt)) {
     return ommai_api_fail(error, 400, "prompt", "prompt must be a string or an array, got %s.", ommai_json_kind(prompt));
   }
-  if (!json_is_string(first) && !json_is_array(first)) return add_ids(completion, prompt, error);
+  if (!ommai_json_is_text(first) && !json_is_array(first)) return add_ids(completion, prompt, error);
   for (size_t i = 0; i < json_array_size(prompt); i++) {
     const json_t *item = json_array_get(prompt, i);
     if (json_typeof(item) != json_typeof(first)) {
       return ommai_api_fail(error, 400, "prompt", "prompt[%zu] must be %s like the first, got %s.", i, ommai_json_kind(first),
                             ommai_json_kind(item));
     }
-    if (!(json_is_string(item) ? add_text : add_ids)(completion, item, error)) return false;
+    if (!(ommai_json_is_text(item) ? add_text : add_ids)(completion, item, error)) return false;
   }
   return true;
 }

@@ -9,7 +9,7 @@
 bool ommai_json_text_keep(const json_t *value, json_t *texts, const char **text, struct ommai_api_error *error) {
   *text = NULL;
   if (!value) return true;
-  char *dumped = json_dumps(value, JSON_COMPACT);
+  char *dumped = ommai_json_dump_large(value, JSON_COMPACT);
   json_t *kept = dumped ? json_string_nocheck(dumped) : NULL;
   free(dumped);
   if (!kept || json_array_append_new(texts, kept)) return ommai_api_fail_memory(error);
@@ -23,9 +23,9 @@ static bool read_arguments(const json_t *call, const char *where, json_t **argum
   json_t *given = ommai_field_get(ommai_field_get(call, "function"), "arguments");
   json_error_t reason;
   bool no_memory = false;
-  if (!given || (json_is_string(given) && !json_string_length(given))) {
+  if (!given || (ommai_json_is_text(given) && !json_string_length(given))) {
     *arguments = json_object();
-  } else if (json_is_string(given)) {
+  } else if (ommai_json_is_text(given)) {
     *arguments =
         ommai_json_parse_large(json_string_value(given), json_string_length(given), JSON_ALLOW_NUL, true, &reason, &no_memory);
   } else {
@@ -80,7 +80,7 @@ static bool add_texts_of_tool(const json_t *message, const char *where, json_t *
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     json_t *value = ommai_field_get(message, keys[i]);
     if (!value) continue;
-    if (!json_is_string(value)) {
+    if (!ommai_json_is_text(value)) {
       return ommai_api_fail(error, 400, "messages", "%s: %s must be a string, got %s.", where, keys[i], ommai_json_kind(value));
     }
     if (json_object_set(fields, keys[i], value)) return ommai_api_fail_memory(error);

@@ -19,7 +19,7 @@ static bool add_system(struct ommai_chat_draft *draft, json_t *parts, json_t *co
                        struct ommai_api_error *error) {
   json_t *block;
   size_t index;
-  if (json_is_string(content)) {
+  if (ommai_json_is_text(content)) {
     draft->failed |= json_array_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", content)) != 0;
     return true;
   }
@@ -69,7 +69,7 @@ static bool add_call(struct reading *reading, const json_t *block, struct ommai_
   json_t *input = ommai_field_get(block, "input");
   if (!ommai_field_string(block, "id", &id, error) || !ommai_field_string(block, "name", &name, error)) return false;
   if (!id || !name) return ommai_api_fail(error, 400, "messages", "%s: a tool_use needs id and name.", reading->location);
-  char *arguments = input ? json_dumps(input, JSON_COMPACT | JSON_ENCODE_ANY) : strdup("{}");
+  char *arguments = input ? ommai_json_dump_large(input, JSON_COMPACT | JSON_ENCODE_ANY) : strdup("{}");
   json_t *call = arguments ? json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name", name,
                                        "arguments", arguments)
                            : NULL;
@@ -86,7 +86,7 @@ static bool add_result(struct reading *reading, const json_t *block, struct omma
   size_t index;
   bool good = ommai_field_string(block, "tool_use_id", &id, error);
   if (good && !id) good = ommai_api_fail(error, 400, "messages", "%s: a tool_result needs tool_use_id.", reading->location);
-  if (good && json_is_string(content)) {
+  if (good && ommai_json_is_text(content)) {
     draft->failed |= json_array_append_new(texts, json_pack("{s:s,s:O}", "type", "text", "text", content)) != 0;
   }
   json_array_foreach(json_is_array(content) ? content : NULL, index, part) {
@@ -149,7 +149,7 @@ static bool add_message(struct ommai_chat_draft *draft, const json_t *message, s
     return ommai_api_fail(error, 400, "messages", "%s: role must be user, assistant or system, got \"%.80s\".", location,
                           name ? name : "");
   }
-  if (json_is_string(content)) {
+  if (ommai_json_is_text(content)) {
     ommai_chat_draft_add_message(draft, json_pack("{s:O,s:O}", "role", role, "content", content), location);
     return true;
   }

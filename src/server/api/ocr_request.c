@@ -104,7 +104,7 @@ bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *roo
                             struct ommai_api_error *error) {
   *request = (struct ommai_ocr_request){.image_limit = INT64_MAX, .include_blocks = true};
   request->pages = ommai_field_get(root, "pages");
-  if (request->pages && !json_is_array(request->pages) && !json_is_string(request->pages)) {
+  if (request->pages && !json_is_array(request->pages) && !ommai_json_is_text(request->pages)) {
     return ommai_api_fail(error, 400, "pages", "pages must be a list of numbers from 0, or a text such as \"0,2-4\".");
   }
   return ommai_model_read(&server->config, root, &request->model, error) && read_document(root, request, error) &&
@@ -166,9 +166,9 @@ static bool mark_list(const json_t *list, int64_t n_pages, bool *wanted, struct 
 int64_t ommai_ocr_request_pages(const struct ommai_ocr_request *request, int64_t n_pages, int64_t max_pages, bool *wanted,
                                 struct ommai_api_error *error) {
   int64_t n = 0;
-  bool good = !request->pages                  ? mark(0, n_pages - 1, n_pages, wanted, error)
-              : json_is_string(request->pages) ? mark_text(json_string_value(request->pages), n_pages, wanted, error)
-                                               : mark_list(request->pages, n_pages, wanted, error);
+  bool good = !request->pages                      ? mark(0, n_pages - 1, n_pages, wanted, error)
+              : ommai_json_is_text(request->pages) ? mark_text(json_string_value(request->pages), n_pages, wanted, error)
+                                                   : mark_list(request->pages, n_pages, wanted, error);
   for (int64_t i = 0; good && i < n_pages; i++) n += wanted[i];
   if (good && !n) ommai_api_fail(error, 400, "pages", "pages names no page.");
   if (n <= max_pages) return n;

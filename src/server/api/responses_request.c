@@ -128,7 +128,7 @@ static bool read_input(struct ommai_chat_draft *draft, struct ommai_api_error *e
     ommai_chat_draft_add_message(draft, json_pack("{s:s,s:s}", "role", "system", "content", instructions), "instructions");
   }
   if (!input) return ommai_api_fail_body(error, "body.input", "Field required: input.");
-  if (json_is_string(input)) {
+  if (ommai_json_is_text(input)) {
     ommai_chat_draft_add_message(draft, json_pack("{s:s,s:O}", "role", "user", "content", input), "input");
     return true;
   }

@@ -124,10 +124,10 @@ static bool read_structured_outputs(const json_t *root, struct wish *wish, struc
 static bool write_value(const struct wish *wish, struct ommai_text *text, struct ommai_api_error *error) {
   const json_t *value = wish->value;
   enum omma_grammar_kind kind = wish->options.kind;
-  bool as_text =
-      kind == OMMA_GRAMMAR_REGEX || kind == OMMA_GRAMMAR_GBNF || (kind == OMMA_GRAMMAR_JSON_SCHEMA && json_is_string(value));
+  bool as_text = kind == OMMA_GRAMMAR_REGEX || kind == OMMA_GRAMMAR_GBNF ||
+                 (kind == OMMA_GRAMMAR_JSON_SCHEMA && ommai_json_is_text(value));
   if (!value || kind == OMMA_GRAMMAR_JSON_OBJECT) return true;
-  if (as_text && !json_is_string(value)) {
+  if (as_text && !ommai_json_is_text(value)) {
     return ommai_api_fail(error, 400, wish->field, "%s must be a string, got %s.", wish->field, ommai_json_kind(value));
   }
   if (as_text) {

@@ -84,7 +84,7 @@ bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, stru
   if (!ommai_model_read(config, root, &model, error)) goto end;
   if (!prompt) {
     ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
-  } else if (!json_is_string(prompt)) {
+  } else if (!ommai_json_is_text(prompt)) {
     ommai_api_fail(error, 400, "prompt", "prompt must be a string, got %s.", ommai_json_kind(prompt));
   } else {
     done = tokenize_text(config, prompt, with_texts, out, error);

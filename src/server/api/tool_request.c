@@ -173,10 +173,10 @@ static json_t *list_schema(const json_t *tools, bool parallel) {
 
 static enum omma_status compile(struct ommai_server *server, const json_t *schema, bool make, struct omma_grammar **grammar,
                                 struct omma_error *cause) {
-  char *text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
+  char *text = schema ? ommai_json_dump_large(schema, JSON_COMPACT) : NULL;
   const struct omma_grammar_options options = {.kind = OMMA_GRAMMAR_JSON_SCHEMA,
                                                .text = text,
-                                               .text_size = text ? ommai_json_restore(text, strlen(text)) : 0,
+                                               .text_size = text ? strlen(text) : 0,
                                                .compact_json = server->config.compact_json};
   *cause = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   enum omma_status status =

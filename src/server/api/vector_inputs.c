@@ -17,7 +17,7 @@ static bool make_room(struct ommai_vector_inputs *inputs, size_t n, struct ommai
   return inputs->list || ommai_api_fail_memory(error);
 }
 
-static bool is_message(const json_t *value) { return json_is_string(json_object_get(value, "role")); }
+static bool is_message(const json_t *value) { return ommai_json_is_text(json_object_get(value, "role")); }
 
 /* Whether a content has parts that are no texts. */
 static bool content_has_media(const json_t *content) {
@@ -56,7 +56,7 @@ static bool find_conversations(const json_t *value, struct ommai_vector_inputs *
   return true;
 }
 
-static bool is_text_or_ids(const json_t *value) { return json_is_string(value) || json_is_array(value); }
+static bool is_text_or_ids(const json_t *value) { return ommai_json_is_text(value) || json_is_array(value); }
 
 /* A text, ids, or a list of either. */
 static bool find_prompts(const json_t *value, struct ommai_vector_inputs *inputs, struct ommai_api_error *error) {
@@ -68,11 +68,11 @@ static bool find_prompts(const json_t *value, struct ommai_vector_inputs *inputs
   }
   if (json_is_array(value) && !first) return ommai_api_fail(error, 400, "input", "You must pass at least one prompt");
   inputs->is_single = !lists_them;
-  inputs->kind = json_is_string(sample) ? OMMAI_VECTOR_TEXTS : OMMAI_VECTOR_IDS;
+  inputs->kind = ommai_json_is_text(sample) ? OMMAI_VECTOR_TEXTS : OMMAI_VECTOR_IDS;
   if (!make_room(inputs, lists_them ? json_array_size(value) : 1, error)) return false;
   for (size_t i = 0; i < inputs->n; i++) {
     const json_t *item = inputs->list[i].value = lists_them ? json_array_get(value, i) : value;
-    if (json_is_string(item) == json_is_string(sample) && json_is_array(item) == json_is_array(sample)) continue;
+    if (ommai_json_is_text(item) == ommai_json_is_text(sample) && json_is_array(item) == json_is_array(sample)) continue;
     return ommai_api_fail(error, 400, "input", "input[%zu] must be %s like the first, got %s.", i, ommai_json_kind(sample),
                           ommai_json_kind(item));
   }
@@ -86,7 +86,7 @@ static bool read_content(const json_t *value, const char *field, size_t index, c
   char where[64];
   snprintf(where, sizeof where, "%s[%zu]", field, index);
   *content = value;
-  if (json_is_string(value)) return true;
+  if (ommai_json_is_text(value)) return true;
   if (!json_is_object(value)) {
     return ommai_api_fail(error, 400, field, "%s must be a string or an object with content, got %s.", where,
                           ommai_json_kind(value));

@@ -67,8 +67,8 @@ static bool prepare_prompt(struct preparing *work, const json_t *value, struct o
   size_t n_tokens = 0,
          limit = work->options.truncation.n_tokens ? OMMA_MAX_TRUNCATED_TOKENS : (size_t)server->config.info.max_model_len - 1;
   int32_t *tokens = NULL;
-  bool good = json_is_string(value) ? ommai_text_tokenize(&server->config, value, limit, &tokens, &n_tokens, error)
-                                    : ommai_token_array_read(&server->config, value, "input", &tokens, &n_tokens, error);
+  bool good = ommai_json_is_text(value) ? ommai_text_tokenize(&server->config, value, limit, &tokens, &n_tokens, error)
+                                        : ommai_token_array_read(&server->config, value, "input", &tokens, &n_tokens, error);
   if (good) {
     good = prepare_ids(work, tokens, n_tokens, request, error);
   } else {
@@ -110,7 +110,7 @@ static json_t *cut_content(struct preparing *work, const json_t *content, int64_
   struct ommai_text text;
   json_t *cut = NULL;
   if (!limit) return json_incref((json_t *)content);
-  if (!json_is_string(content)) {
+  if (!ommai_json_is_text(content)) {
     ommai_api_fail(error, 400, work->inputs->document_field, "%s: only texts are cut to a number of tokens, this has parts.",
                    work->where);
     return NULL;

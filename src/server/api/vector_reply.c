@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "base/json_writer.h"
 #include "server/api/cohere_embed.h"
 
@@ -104,7 +105,7 @@ static int compare_scores(const void *a, const void *b) {
 static void add_document(const struct ommai_vector_inputs *inputs, size_t index, struct ommai_text *out) {
   const json_t *document = json_is_array(inputs->documents) ? json_array_get(inputs->documents, index) : inputs->documents;
   ommai_put_begin(out, "document", "{");
-  if (json_is_string(document)) {
+  if (ommai_json_is_text(document)) {
     ommai_put_text(out, "text", json_string_value(document), json_string_length(document));
     ommai_put_null(out, "multi_modal");
   } else {

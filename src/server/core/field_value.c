@@ -60,6 +60,7 @@ bool ommai_value_number(const json_t *value, double *out) {
   char text[MAX_TEXT], *end;
   if (json_is_number(value)) return *out = json_number_value(value), true;
   if (json_is_boolean(value)) return *out = json_is_true(value), true;
+  if (ommai_json_large(value)) return *out = strtod(ommai_json_large(value), NULL), true;
   if (!plain_text(value, text) || strpbrk(text, "xX(_") || strspn(text, BLANKS)) return false;
   double number = strtod(text, &end);
   if (*end) return false;

@@ -97,7 +97,7 @@ static bool wrong_type(const char *key, const char *expected, const json_t *valu
   if (json_is_real(value)) {
     return ommai_api_fail(error, 400, key, "%s must be %s, got %g.", key, expected, json_real_value(value));
   }
-  if (json_is_string(value)) {
+  if (ommai_json_is_text(value)) {
     return ommai_api_fail(error, 400, key, "%s must be %s, got the string \"%.80s\".", key, expected, json_string_value(value));
   }
   return ommai_api_fail(error, 400, key, "%s must be %s, got %s.", key, expected, ommai_json_kind(value));
@@ -114,6 +114,12 @@ bool ommai_field_integer(const json_t *object, const char *key, int64_t low, int
   const json_t *value = get((struct ommai_field_note){object, key, "integer", (double)low, (double)high, false});
   int64_t number;
   if (!value) return true;
+  const char *large = ommai_json_large(value);
+  if (large && strspn(large, "-0123456789") == strlen(large)) {
+    bool below = *large == '-';
+    return ommai_api_fail(error, 400, key, "%s must be at %s %" PRId64 ", got %.80s.", key, below ? "least" : "most",
+                          below ? low : high, large);
+  }
   if (!ommai_value_integer(value, &number)) return wrong_type(key, "an integer", value, error);
   if (number < low)
     return ommai_api_fail(error, 400, key, "%s must be at least %" PRId64 ", got %" PRId64 ".", key, low, number);
@@ -139,7 +145,7 @@ bool ommai_field_number(const json_t *object, const char *key, double low, doubl
 bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error) {
   const json_t *value = get((struct ommai_field_note){object, key, "string", 0, 0, false});
   if (!value) return true;
-  if (!json_is_string(value)) return wrong_type(key, "a string", value, error);
+  if (!ommai_json_is_text(value)) return wrong_type(key, "a string", value, error);
   if (strlen(json_string_value(value)) != json_string_length(value)) {
     return ommai_api_fail(error, 400, key, "%s must not hold the character NUL.", key);
   }
