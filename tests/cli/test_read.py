@@ -233,6 +233,35 @@ def test_resume_with_paths_spelled_in_other_ways(omma, model, words, tmp_path):
 
 
 @needs_poppler
+def test_pages_are_added(omma, words, tmp_path):
+    paths = save(tmp_path, four=pdf_files.pages(4))
+    pages = lambda: [page["page"] for page in json.loads((tmp_path / "out" / "four.json").read_text(encoding="utf-8"))["pages"]]
+    run(omma, words, *paths, "--pages", "1,3")
+    said = run(omma, words, *paths, "--pages", "2", "--resume")
+    assert "1 page read, 0 failed, 0 read before" in said and pages() == [1, 2, 3]
+    run(omma, words, *paths, "--pages", "4")
+    assert pages() == [4]
+
+
+def test_files_stay_those_of_their_document(omma, words, tmp_path):
+    """Whatever the order, and whether a document between them can be opened."""
+    paths = [tmp_path / folder / f"a.{ending}" for folder, ending in (("x", "png"), ("y", "jpg"), ("z", "png"))]
+    for i, path in enumerate(paths):
+        path.parent.mkdir()
+        Image.new("RGB", (80, 60 + 10 * i), "white").save(path)
+    sources = lambda: {file.stem: json.loads(file.read_text(encoding="utf-8"))["source"] for file in (tmp_path / "out").glob("*.json")}
+    run(omma, words, paths[0], paths[1])
+    wanted = {"a": str(paths[0]), "a-2": str(paths[1])}
+    assert sources() == wanted
+    said = run(omma, words, paths[2], paths[1], paths[0])
+    assert f"read: {paths[2]}: the files of the name a in {tmp_path}/out stay those of {paths[0]}\n" in said
+    assert sources() == {**wanted, "a-3": str(paths[2])}
+    paths[0].unlink()
+    run(omma, words, *paths, "--resume", code=1)
+    assert sources() == {**wanted, "a-3": str(paths[2])}
+
+
+@needs_poppler
 def test_resume_with_a_file_that_is_not_a_journal(omma, words, tmp_path):
     paths = save(tmp_path, two=pdf_files.pages(2))
     (tmp_path / "out").mkdir()
@@ -308,6 +337,7 @@ def test_what_is_missing(omma, model, tmp_path):
     Image.new("RGB", (40, 40), "white").save(tmp_path / "a.png")
     refused(omma("read", tmp_path / "a.png", "--model", model), 2, "--output is missing")
     refused(omma("read", "-o", tmp_path / "out", "--model", model), 2)
+    refused(omma("read", tmp_path / "a.png", "-o", "-", "--model", model), 2, "--output -: a document has several files: give a folder")
     done = omma("read", tmp_path / "none.pdf", "-o", tmp_path / "out", "--model", model)
     assert done.returncode == 1 and b"none.pdf: cannot be read: No such file" in done.stderr
     (tmp_path / "a.pdf").write_bytes(pdf_files.pages(1))

@@ -32,7 +32,7 @@ static void note_end(const struct ommai_read_job *job, const struct ommai_read_c
   if (counts->n_cut) {
     ommai_note("read: %" PRId64
                " of them ended at the limit of tokens before their text did (\"cut\" in NAME.json); "
-               "--max-model-len and --override-generation-config raise it",
+               "--max-model-len and --override-generation-config raise it, without --resume",
                counts->n_cut);
   }
   if (ommai_interrupted()) ommai_note("read: interrupted: the same command with --resume continues");
@@ -75,6 +75,9 @@ static int run_read(const void *given, const struct ommai_strings *arguments) {
   options.offline = true;
   options.log = log_line;
   if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
+  if (strcmp(values.output, "-") == 0) {
+    return ommai_usage_error("read: --output -: a document has several files: give a folder");
+  }
   int code = ommai_read_settings_take("read", &values.pages, arguments, &options, job, &reading.n_bad);
   if (code == OMMAI_EXIT_DONE) code = make_folder(job->folder);
   if (code == OMMAI_EXIT_DONE && job->n_documents) {
@@ -92,7 +95,9 @@ static const struct ommai_option table[] = {
                  .letter = 'o'),
     OMMAI_CHOICE("format", form, "FORM", ommai_document_forms,
                  "what is written of each document besides the JSON of its blocks", .initial = "markdown"),
-    OMMAI_FLAG("resume", resume, "keep the pages that an earlier run has read with the same model and settings"),
+    OMMAI_FLAG(
+        "resume", resume,
+        "keep the pages that an earlier run has read of the same document, with the same model, recipe, prompt and resolution"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Documents", table);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,25 +10,53 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/folder_files.h"
 #include "cli/core/interrupt.h"
+#include "cli/core/paths.h"
 
 struct list {
   struct ommai_read_document *documents;
   size_t n, capacity;
-  json_t *names; /* of files of output, as keys */
+  const char *folder; /* of output; NULL: nothing is written */
+  json_t *names;      /* of files of output, as keys */
   const struct ommai_page_list *pages;
   int64_t n_bad;
   const struct ommai_pdf_limits *limits;
 };
 
-/* The file's name without its ending, made unique; by malloc. */
+/* The document that the files of a name in the folder were made of, by malloc; NULL where there are
+ * none. */
+static char *source_of(const char *folder, const char *name) {
+  char path[OMMAI_MAX_PATH];
+  if (!folder || snprintf(path, sizeof path, OMMAI_READ_JOURNAL, folder, name) >= (int)sizeof path) return NULL;
+  FILE *file = fopen(path, "re");
+  json_t *head = file ? json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+  const char *source = json_string_value(json_object_get(head, "source"));
+  char *copy = source ? strdup(source) : NULL;
+  json_decref(head);
+  if (file) fclose(file);
+  return copy;
+}
+
+/* Whether files of that name are another document's, of this run or an earlier one. */
+static bool is_taken(const struct list *list, const char *name, const char *path) {
+  if (json_object_get(list->names, name)) return true;
+  char *source = source_of(list->folder, name), *real = source ? realpath(path, NULL) : NULL;
+  bool taken = source && strcmp(source, real ? real : path) != 0;
+  if (taken) ommai_note("read: %s: the files of the name %s in %s stay those of %s", path, name, list->folder, source);
+  free(source);
+  free(real);
+  return taken;
+}
+
+/* The file's name without its ending, or that with a number where it is another document's; by
+ * malloc. */
 static char *make_name(struct list *list, const char *path) {
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
   int size = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
-  char *name = NULL;
-  for (int i = 1; i == 1 || (name && json_object_get(list->names, name)); i++) {
+  char *name;
+  if (asprintf(&name, "%.*s", size, base) < 0) return NULL;
+  for (int i = 2; is_taken(list, name, path); i++) {
     free(name);
-    int made = i == 1 ? asprintf(&name, "%.*s", size, base) : asprintf(&name, "%.*s-%d", size, base, i);
-    if (made < 0) return NULL;
+    if (asprintf(&name, "%.*s-%d", size, base, i) < 0) return NULL;
   }
   json_object_set_new(list->names, name, json_true());
   return name;
@@ -70,14 +99,14 @@ static int add_folder(struct list *list, const char *folder) {
 }
 
 int ommai_read_inputs(const struct ommai_strings *paths, const struct ommai_page_list *pages,
-                      const struct ommai_pdf_limits *limits, struct ommai_read_document **documents, size_t *n_documents,
-                      int64_t *n_bad) {
-  struct list list = {.names = json_object(), .pages = pages, .limits = limits};
+                      const struct ommai_pdf_limits *limits, const char *folder, struct ommai_read_document **documents,
+                      size_t *n_documents, int64_t *n_bad) {
+  struct list list = {.names = json_object(), .pages = pages, .limits = limits, .folder = folder};
   int code = list.names ? OMMAI_EXIT_DONE : ommai_failed("read: out of memory");
   for (size_t i = 0; i < paths->count && code == OMMAI_EXIT_DONE; i++) {
     struct stat status;
-    bool folder = stat(paths->items[i], &status) == 0 && S_ISDIR(status.st_mode);
-    code = folder ? add_folder(&list, paths->items[i]) : add_file(&list, paths->items[i]);
+    bool is_folder = stat(paths->items[i], &status) == 0 && S_ISDIR(status.st_mode);
+    code = is_folder ? add_folder(&list, paths->items[i]) : add_file(&list, paths->items[i]);
   }
   json_decref(list.names);
   *documents = list.documents;

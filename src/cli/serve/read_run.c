@@ -178,7 +178,7 @@ static json_t *head_of(const struct run *run, const struct ommai_read_document *
 static int open_document(struct run *run, struct ommai_read_document *document) {
   char path[OMMAI_MAX_PATH];
   json_t *head = head_of(run, document);
-  if (!make_path(path, sizeof path, run, document, ".pages.jsonl")) {
+  if (snprintf(path, sizeof path, OMMAI_READ_JOURNAL, run->job->folder, document->name) >= (int)sizeof path) {
     json_decref(head);
     return ommai_failed("read: %s: the path is too long", document->name);
   }
@@ -194,10 +194,11 @@ static int open_document(struct run *run, struct ommai_read_document *document) 
   return code;
 }
 
+/* All pages that were read, also those that only an earlier run was asked for. */
 static void write_pages(const struct ommai_read_document *document, enum ommai_document_form form, FILE *out) {
   struct ommai_document_writer writer = {.out = out, .form = form};
   ommai_document_begin(&writer, document->source.path);
-  for (int64_t page = 0; (page = ommai_page_list_next(document->pages, page + 1, document->source.n_pages)) != 0;) {
+  for (int64_t page = 1; page <= document->source.n_pages; page++) {
     json_t *value = get_page(&document->journal, page - 1);
     if (value) ommai_document_page(&writer, value);
     json_decref(value);

@@ -13,6 +13,9 @@
 #include "reading/page_source.h"
 #include "server/api/page_loop.h"
 
+/* Its path: a folder, a document's name. */
+#define OMMAI_READ_JOURNAL "%s/%s.pages.jsonl"
+
 /* What has been read of a document: a line of JSON for each page, in the order in which they
  * end, after one with what they depend on. A program that is killed leaves at most the last line
  * torn. */

@@ -56,7 +56,7 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
   if (code == OMMAI_EXIT_DONE) choose_recipe(values, job);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read(command, &values->serving, options);
   if (code != OMMAI_EXIT_DONE) return code;
-  return ommai_read_inputs(&paths, &job->pages, &job->limits, &job->documents, &job->n_documents, n_bad);
+  return ommai_read_inputs(&paths, &job->pages, &job->limits, job->folder, &job->documents, &job->n_documents, n_bad);
 }
 
 #define OMMAI_VALUES struct ommai_read_values

@@ -72,7 +72,7 @@ static int read_all(int n_jobs, struct ommai_read_counts *counts) {
   snprintf(in, sizeof in, "%s/in", folder);
   *counts = (struct ommai_read_counts){0};
   assert_true(ommai_page_list_read(NULL, &job.pages));
-  assert_int_equal(ommai_read_inputs(&paths, &job.pages, &job.limits, &job.documents, &job.n_documents, &n_bad), 0);
+  assert_int_equal(ommai_read_inputs(&paths, &job.pages, &job.limits, folder, &job.documents, &job.n_documents, &n_bad), 0);
   assert_int_equal(omma_model_open(folder, NULL, &model, &error), OMMA_OK);
   assert_int_equal(omma_engine_create(model, NULL, &engine, &error), OMMA_OK);
   assert_int_equal(ommai_server_create(&options, model, engine, &job.server, &error), OMMA_OK);
