@@ -47,7 +47,7 @@ count_junit() {
   if [ -s "$junit" ]; then count "$junit"; else failed=$((failed + 1)); fi
 }
 
-# One ctest run: NAME VARIANT [ENVIRONMENT] -- CTEST_ARGUMENTS...
+# One ctest run, next to which others go first: NAME VARIANT ENVIRONMENT CTEST_ARGUMENTS...
 run_ctest() {
   name=$1
   variant=$2
@@ -55,7 +55,7 @@ run_ctest() {
   shift 3
   begin "$name"
   new_junit "$name"
-  env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
+  nice -n 5 env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
   count_junit
 }
 
@@ -220,12 +220,13 @@ more_servers() {
 
 last_servers() {
   run_pytest "server, l to z" tests/server/test_[l-z]*.py $on_release $more
+  run_pytest "command line, f" tests/cli/test_f*.py --omma build/release/omma $more
   run_pytest "commands of the documents" tests/docs --build build/release
 }
 
 programs() {
   run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
-  run_pytest "command line, a to f" tests/cli/test_[a-f]*.py --omma build/release/omma $more
+  run_pytest "command line, a to e" tests/cli/test_[a-e]*.py --omma build/release/omma $more
 }
 
 more_programs() {
@@ -257,10 +258,12 @@ sanitized_build() {
   build asan 19
 }
 
+sanitized_c() {
+  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
+}
+
 sanitized_server() {
   run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
-  run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
-  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
 }
 
 # The longest, whose parts have C tests under sanitizers, in the full tier alone: NAME FILES...
@@ -275,6 +278,8 @@ sanitized_command_line() {
 sanitized_programs() {
   run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma
   sanitized_command_line "command line under sanitizers, a to c" tests/cli/test_[a-c]*.py
+  run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
+  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
 }
 
 more_sanitized_programs() {
@@ -355,8 +360,7 @@ build release && {
 }
 # Again where the first time was cut short; else there is nothing to do.
 build asan && {
-  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
-  make_venv && run_in_parallel sanitized_server sanitized_programs more_sanitized_programs
+  make_venv && run_in_parallel sanitized_c sanitized_server sanitized_programs more_sanitized_programs
 }
 if [ $full = yes ]; then
   make_venv && {
