@@ -849,7 +849,7 @@ def _check_top_n(top_n: int | None) -> None:
 
 
 def _ranked(scores: np.ndarray[Any, np.dtype[np.float64]], top_n: int | None) -> list[Ranked]:
-    order = np.argsort(-scores, kind="stable")[:top_n]
+    order = np.argsort(-scores, kind="stable")[: top_n or None]
     return [Ranked(int(index), float(scores[index])) for index in order]
 
 

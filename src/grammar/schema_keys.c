@@ -180,7 +180,9 @@ static const char *complaint(enum kind kind, const json_t *value) {
     case DEPENDENCIES:
       return json_is_object(value) && all_members(value, is_dependency) ? NULL : "an object of names or schemas";
     case TYPE:
-      return is_type(value) || (json_is_array(value) && all_members(value, is_type)) ? NULL : "a type's name or several";
+      return is_type(value) || (json_is_array(value) && all_members(value, is_type))
+                 ? NULL
+                 : "a type's name (string, number, integer, boolean, object, array, null) or several";
   }
   return NULL;
 }

@@ -164,6 +164,12 @@ def test_bench_scale_of_one_work(omma, model, work, names):
     assert len(re.findall(here, omma(*words).stdout.decode())) == len(names)
 
 
+def test_bench_scale_of_steps_needs_no_room_for_a_prompt(omma):
+    """The demo model's, whose context is longer than the default --context."""
+    found = omma.json("bench", "scale", "--threads", 1, "--repeat", 1, "--warmup", 0, "--tokens", 3, "--work", "decode", "--json")
+    assert [work["work"] for work in found["works"]] == ["decode, 1 row", "decode, 16 rows"]
+
+
 def test_bench_scale_shows_its_progress(omma, model):
     words = [ "bench", "scale", "--model", model, "--threads", "1", "--image-size", "112x84", "--context", "70",
              "--repeat", "8", "--warmup", "1", "--tokens", "20"]

@@ -207,6 +207,10 @@ def test_gguf_files_are_models(omma, tmp_path):
         refused(done, 1, gguf, "GGUF version 0 is not supported")
         assert b"cannot identify image" not in done.stderr
     refused(omma("chat", "--model", __file__, "Hello"), 1, __file__, "neither a directory nor a GGUF file")
+    broken = tmp_path / "a.gguf"
+    broken.write_text("GGU")
+    for words in (["chat", broken, "Hello"], ["embed", broken, "-o", "-"], ["plan", broken], ["tokenize", broken, "a"]):
+        refused(omma(*words), 1, "a.gguf: neither a directory nor a GGUF file")
 
 
 def test_the_model_is_looked_for_before_the_question(omma):

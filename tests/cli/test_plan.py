@@ -37,6 +37,12 @@ def test_plan_without_weights(omma, no_weights, images):
     assert (plan["peak_note"] is not None) == (min(plan["peaks"]) < 0.95 * max(plan["peaks"]))
 
 
+def test_plan_of_nothing_is_that_of_the_demo_model(omma):
+    for words in ([], ["--max-num-seqs", "4"]):
+        (image,) = omma.json("plan", *words, "--json")["images"]
+        assert (image["source"], image["width"]) == ("1024x1024", 1024)
+
+
 def test_plan_as_table(omma, no_weights):
     done = omma("plan", "640x480", "320x240", "--model", no_weights)
     text = done.stdout.decode()

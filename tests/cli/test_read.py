@@ -132,6 +132,7 @@ def test_the_demo_model_has_a_name(omma, tmp_path):
     run(omma, ["read", "--prompt", "Read.", "--max-model-len", "128", "-o", tmp_path / "out"], tmp_path / "a.png")
     head = json.loads((tmp_path / "out" / "a.pages.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert os.path.isdir(head["model"])
+    assert os.path.isdir(omma.json("bench", "read", tmp_path / "a.png", "--max-model-len", "128", "--json")["model"])
 
 
 def test_answers_that_are_cut_off(omma, model, tmp_path):

@@ -306,7 +306,6 @@ def test_values_that_begin_with_dashes(omma, no_weights, words):
         (["encode", "x.png"], "--output"),
         (["preprocess", "x.png"], "--output"),
         (["encode", "--output", "o"], "arguments are missing"),
-        (["plan"], "arguments are missing"),
         (["tokenize", "one", "two"], "in quotes"),
         (["tokenize", "one", "--text", "two"], "--text"),
         (["detokenize", "1", "--tokens", "2"], "--tokens"),

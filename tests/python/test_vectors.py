@@ -108,6 +108,7 @@ def test_scores_and_their_order(reranker, cases):
     assert [entry.score for entry in ranked] == sorted(scores, reverse=True)[:3]
     assert [entry.index for entry in ranked] == [int(i) for i in np.argsort(-scores, kind="stable")[:3]]
     assert asyncio.run(reranker.arerank("a dog", texts, top_n=3)) == ranked
+    assert len(reranker.rerank("a dog", texts, top_n=0)) == 4
     assert asyncio.run(reranker.ascore("a dog", texts)).tobytes() == scores.tobytes()
 
 

@@ -168,6 +168,13 @@ def test_answers_that_are_cut_off(request, kind, launch):
 
 
 @needs_poppler
+def test_a_layout_without_blocks_is_noted(start, tmp_path):
+    (tmp_path / "other").write_text("A text of it")
+    page = read(start(model=tmp_path))["pages"][0]
+    assert (page["markdown"], page["blocks"], page["ommatidia"]) == ("", [], {"layout_unread": True})
+
+
+@needs_poppler
 def test_stream(reader):
     reply = ask(reader, pdf(5), stream=True, pages="1-4")
     first, *pages, last = events(reply.body)
@@ -187,6 +194,7 @@ def test_refusals_name_the_field(reader):
                           ({"bbox_annotation_format": annotation}, "bbox_annotation_format"),
                           ({"document_annotation_prompt": "a"}, "document_annotation_prompt"),
                           ({"confidence_scores_granularity": "word"}, "confidence_scores_granularity"),
+                          ({"temperature": 0.5}, "temperature"), ({"max_tokens": 1}, "max_tokens"),
                           ({"table_format": "markdown"}, "table_format"), ({"image_limit": -1}, "image_limit"),
                           ({"include_image_base64": "x"}, "include_image_base64"), ({"ommatidia": {"recipe": "x"}}, "ommatidia"),
                           ({"ommatidia": {"details": True}}, "ommatidia"), ({"ommatidia": {"dpi": 5000}}, "dpi"), ({"stream": "x"}, "stream")):

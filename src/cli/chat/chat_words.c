@@ -23,7 +23,7 @@ static bool is_model(const char *directory) {
 static int take_directory(const char *command, const char *word, struct ommai_chat_words *sorted) {
   char pattern[OMMAI_MAX_PATH];
   if (sorted->model) return ommai_usage_error("%s: %s: the model is given already (%s)", command, word, sorted->model);
-  if (!is_model(word) && !ommai_is_gguf(word)) {
+  if (is_directory(word) && !is_model(word) && !ommai_is_gguf(word)) {
     return ommai_usage_error(
         "%s: %s: a directory without config.json is not a model (%s* gives the images in it, each as an image, and --video %s "
         "all as "
@@ -53,7 +53,7 @@ static int take_prompt(const char *command, const char *word, struct ommai_chat_
 }
 
 static int take_word(const char *command, const char *word, struct ommai_chat_words *sorted) {
-  if (is_directory(word) || ommai_is_gguf(word)) return take_directory(command, word, sorted);
+  if (is_directory(word) || ommai_is_meant_as_gguf(word)) return take_directory(command, word, sorted);
   if (!ommai_is_image_source(word)) return take_prompt(command, word, sorted);
   sorted->images.items[sorted->images.count++] = word;
   return OMMAI_EXIT_DONE;

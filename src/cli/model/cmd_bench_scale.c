@@ -217,7 +217,8 @@ static int make_text(struct bench *bench) {
   struct omma_text_cost prompt, middle;
   int64_t n_runs = bench->values->runs.repeat + bench->values->runs.warmup;
   if (bench->values->work == CHOSEN_TOWER) return OMMAI_EXIT_DONE;
-  if (omma_model_text_cost(bench->runner.model, bench->values->context, &prompt, &error) != OMMA_OK ||
+  const int64_t n_prompt = is_chosen(bench, CHOSEN_PREFILL) ? bench->values->context : 1;
+  if (omma_model_text_cost(bench->runner.model, n_prompt, &prompt, &error) != OMMA_OK ||
       omma_model_text_cost(bench->runner.model, OMMAI_SCALE_STEP_PROMPT + bench->values->tokens / 2, &middle, &error) !=
           OMMA_OK) {
     return ommai_failed_call(&error);

@@ -342,9 +342,6 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   struct estimate estimate = {.sources = *arguments};
   int code = ommai_common_take_model_of("plan", OMMAI_FURTHER_FILES, &estimate.sources, &values.common);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (!values.common.model && !arguments->count) {
-    return ommai_usage_error("plan: arguments are missing (usage: omma plan [options] [DIR] [IMAGE-or-WxH...])");
-  }
   code = ommai_common_read_engines("plan", values.data_parallel, &values.common.n_engines);
   if (code != OMMAI_EXIT_DONE) return code;
   if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);

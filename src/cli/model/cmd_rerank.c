@@ -375,7 +375,7 @@ static const struct ommai_option table[] = {
                  "files), video (a list of its frames' files), fps (of the video, 2) and instruction"),
     OMMAI_STRING("instruction", vectors.instruction, "TEXT", "what makes a document a good one, in a sentence",
                  .otherwise = "the model's own"),
-    OMMAI_SIZE("top-n", top_n, "N", 1, INT64_MAX, "print the N best alone", .otherwise = "all"),
+    OMMAI_SIZE("top-n", top_n, "N", 0, INT64_MAX, "print the N best alone; 0: all", .otherwise = "all"),
     OMMAI_FLAG("json", json,
                "print the ranking as JSON, with the documents as the server's /rerank has them, and a list of errors"),
     OMMAI_STRING("output", vectors.output, "FILE",

@@ -234,6 +234,10 @@ bool ommai_is_gguf(const char *path) {
   return S_ISREG(found.st_mode) && begins_as_gguf(path);
 }
 
+bool ommai_is_meant_as_gguf(const char *path) {
+  return ommai_is_gguf(path) || (ommai_path_ends_with(path, ".gguf") && ommai_file_exists(path));
+}
+
 int ommai_check_model_path(const struct ommai_common *common) {
   struct stat found;
   if (!common->model) return OMMAI_EXIT_DONE;
@@ -308,17 +312,17 @@ static bool is_model(const char *word, enum ommai_further_words further, bool na
   if (stat(word, &found) != 0) return false;
   bool any_directory = further == OMMAI_FURTHER_FILES || (further == OMMAI_FURTHER_FOLDERS && !named);
   if (S_ISDIR(found.st_mode)) return any_directory || may_hold_model(word);
-  return ommai_is_gguf(word) || (further != OMMAI_FURTHER_TEXTS && ommai_path_ends_with(word, ".json"));
+  return ommai_is_meant_as_gguf(word) || (further != OMMAI_FURTHER_TEXTS && ommai_path_ends_with(word, ".json"));
 }
 
 int ommai_common_take_model_of(const char *command, enum ommai_further_words further, struct ommai_strings *words,
                                struct ommai_common *common) {
   if (!words->count || !is_model(words->items[0], further, common->model != NULL)) return OMMAI_EXIT_DONE;
   int code = ommai_common_take_model(command, words, common);
-  bool directory = ommai_directory_has(words->items[0], "");
+  bool checked = ommai_directory_has(words->items[0], "") || ommai_path_ends_with(words->items[0], ".gguf");
   words->items++;
   words->count--;
-  return code == OMMAI_EXIT_DONE && directory ? ommai_check_model_path(common) : code;
+  return code == OMMAI_EXIT_DONE && checked ? ommai_check_model_path(common) : code;
 }
 
 int ommai_open_model(const struct ommai_common *common, bool config_only, struct omma_model **model) {

@@ -88,6 +88,9 @@ int ommai_common_read_engines(const char *command, const char *text, int *n_engi
  * and no config.json. */
 bool ommai_is_gguf(const char *path);
 
+/* The same, or a file that is there and called *.gguf: one that is broken is no image. */
+bool ommai_is_meant_as_gguf(const char *path);
+
 /* Reports what is wrong with the path of --model where it cannot be a model: nothing is there, or a
  * file that is not GGUF. Returns an exit code. */
 int ommai_check_model_path(const struct ommai_common *common);

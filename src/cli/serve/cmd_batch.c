@@ -150,7 +150,8 @@ const struct ommai_command ommai_command_batch = {
     .arguments = "[DIR] -i IN.jsonl -o OUT.jsonl",
     .details =
         "Answers requests of a file, lines of OpenAI's batch format for /v1/chat/completions, /v1/completions and "
-        "/v1/responses, and writes a line for each, in the order in which they end. The same command continues a batch that "
+        "/v1/responses, or with a model of vectors or scores for /v1/embeddings, /score and /rerank, and writes a line for "
+        "each, in the order in which they end. The same command continues a batch that "
         "was stopped: lines whose custom_id is in the output are skipped. A bad line or a failed request gives a line with an "
         "error, and exit code 1 at the end. DIR is the model, as --model. Flags of `vllm run-batch` are accepted or ignored.",
     .examples = {"omma batch models/my-model -i in.jsonl -o out.jsonl"},

@@ -162,13 +162,11 @@ static bool make_path(char *out, size_t size, const struct run *run, const struc
 static json_t *head_of(const struct run *run, const struct ommai_read_document *document) {
   struct stat file = {.st_size = 0};
   const struct ommai_read_job *job = run->job;
-  char demo[2 * OMMAI_MAX_PATH];
-  const char *directory = !*job->model && ommai_find_demo_model(demo, sizeof demo) ? demo : job->model;
-  char *source = realpath(document->source.path, NULL), *model = realpath(directory, NULL);
+  char *source = realpath(document->source.path, NULL), *model = realpath(job->model, NULL);
   stat(document->source.path, &file);
   json_t *head = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:i}", "source", source ? source : document->source.path,
                            "bytes", (json_int_t)file.st_size, "modified", (json_int_t)file.st_mtim.tv_sec, "modified_ns",
-                           (json_int_t)file.st_mtim.tv_nsec, "model", model ? model : directory, "recipe", job->recipe->name,
+                           (json_int_t)file.st_mtim.tv_nsec, "model", model ? model : job->model, "recipe", job->recipe->name,
                            "prompt", job->prompt ? job->prompt : "", "dpi", job->dpi);
   free(source);
   free(model);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cli/core/options.h"
+#include "cli/core/paths.h"
 #include "cli/serve/page_list.h"
 #include "reading/document_page.h"
 #include "reading/document_writer.h"
@@ -46,6 +47,7 @@ struct ommai_read_job {
   struct ommai_page_list pages;
   const struct ommai_reading_recipe *recipe;
   const char *prompt, *model, *folder; /* prompt NULL: the recipe's */
+  char demo_model[2 * OMMAI_MAX_PATH]; /* what `model` is where none is named */
   enum ommai_document_form form;
   int dpi;
   bool resume;

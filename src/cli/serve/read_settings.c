@@ -54,6 +54,7 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
   }
   job->model = common->model ? common->model : "";
   if (code == OMMAI_EXIT_DONE) choose_recipe(values, job);
+  if (!common->model && ommai_find_demo_model(job->demo_model, sizeof job->demo_model)) job->model = job->demo_model;
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read(command, &values->serving, options);
   if (code != OMMAI_EXIT_DONE) return code;
   return ommai_read_inputs(&paths, &job->pages, &job->limits, job->folder, &job->documents, &job->n_documents, n_bad);

@@ -46,10 +46,11 @@ static bool read_route(struct ommai_batch_request *request, const json_t *root, 
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
     if (strcmp(url, paths[i]) == 0) request->route = ommai_route_find(url, &rest);
   }
-  return request->route || ommai_api_fail(error, 400, "url",
-                                          "url must be \"%s\", \"%s\" or \"%s\", or with a model of vectors or scores "
-                                          "\"%s\", \"%s\" or \"%s\".",
-                                          paths[0], paths[1], paths[2], paths[3], paths[4], paths[6]);
+  return request->route ||
+         ommai_api_fail(error, 400, "url",
+                        "url must be \"%s\", \"%s\" or \"%s\", or with a model of vectors or scores "
+                        "\"%s\", \"%s\", \"%s\", \"%s\", \"%s\" or \"%s\".",
+                        paths[0], paths[1], paths[2], paths[3], paths[4], paths[5], paths[6], paths[7], paths[8]);
 }
 
 /* The seeds of lines are as far apart as the choices of one may reach. */

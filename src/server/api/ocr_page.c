@@ -185,8 +185,11 @@ enum omma_status ommai_ocr_page_make(const struct ommai_ocr_request *request, co
   json_object_set_new(*made, "markdown", write_markdown(page->blocks));
   json_object_set_new(*made, "hyperlinks", json_array());
   if (!request->include_blocks) json_object_set_new(*made, "blocks", json_null());
-  if (page->n_cut) {
-    json_object_set_new(*made, "ommatidia", json_pack("{s:I}", "cut", (json_int_t)page->n_cut));
+  if (page->n_cut || page->layout_unread) {
+    json_t *own = json_object();
+    if (page->n_cut) json_object_set_new(own, "cut", json_integer((json_int_t)page->n_cut));
+    if (page->layout_unread) json_object_set_new(own, "layout_unread", json_true());
+    json_object_set_new(*made, "ommatidia", own);
   }
   if (status == OMMA_OK && request->page_images) {
     json_t *url = NULL;

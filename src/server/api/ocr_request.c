@@ -48,6 +48,34 @@ static bool check_unsupported(const json_t *root, struct ommai_api_error *error)
   return true;
 }
 
+/* Of requests for chat: a recipe has its own. */
+static bool check_sampling(const json_t *root, struct ommai_api_error *error) {
+  static const char *const fields[] = {"max_tokens",
+                                       "max_completion_tokens",
+                                       "temperature",
+                                       "top_p",
+                                       "top_k",
+                                       "min_p",
+                                       "seed",
+                                       "stop",
+                                       "n",
+                                       "presence_penalty",
+                                       "frequency_penalty",
+                                       "repetition_penalty",
+                                       "no_repeat_ngram_size",
+                                       "logit_bias",
+                                       "response_format",
+                                       "messages",
+                                       "prompt"};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (!ommai_field_get(root, fields[i])) continue;
+    return ommai_api_fail(
+        error, 400, fields[i],
+        "%s is not a field of /v1/ocr: ommatidia.recipe and ommatidia.prompt choose how pages are asked about.", fields[i]);
+  }
+  return true;
+}
+
 static bool read_table_format(const json_t *root, struct ommai_ocr_request *request, struct ommai_api_error *error) {
   const char *format = NULL;
   if (!ommai_field_string(root, "table_format", &format, error)) return false;
@@ -108,7 +136,7 @@ bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *roo
     return ommai_api_fail(error, 400, "pages", "pages must be a list of numbers from 0, or a text such as \"0,2-4\".");
   }
   return ommai_model_read(&server->config, root, &request->model, error) && read_document(root, request, error) &&
-         check_unsupported(root, error) && read_table_format(root, request, error) &&
+         check_unsupported(root, error) && check_sampling(root, error) && read_table_format(root, request, error) &&
          ommai_field_boolean(root, "include_image_base64", &request->include_images, error) &&
          ommai_field_integer(root, "image_limit", 0, INT32_MAX, &request->image_limit, error) &&
          ommai_field_integer(root, "image_min_size", 0, INT32_MAX, &request->image_min_size, error) &&
@@ -120,6 +148,10 @@ bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *roo
 
 /* Marks pages from `first` to `last`. */
 static bool mark(int64_t first, int64_t last, int64_t n_pages, bool *wanted, struct ommai_api_error *error) {
+  if (first == last && (first < 0 || first >= n_pages)) {
+    return ommai_api_fail(error, 400, "pages", "pages: %" PRId64 ": the document has pages 0 to %" PRId64 ".", first,
+                          n_pages - 1);
+  }
   if (first < 0 || last < first || last >= n_pages) {
     return ommai_api_fail(error, 400, "pages", "pages: %" PRId64 "-%" PRId64 ": the document has pages 0 to %" PRId64 ".",
                           first, last, n_pages - 1);
