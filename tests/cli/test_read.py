@@ -142,7 +142,12 @@ def test_answers_that_are_cut_off(omma, model, tmp_path):
     said = run(omma, words, tmp_path / "a.png", "--override-generation-config", '{"max_new_tokens": 2}')
     assert "1 page read, 0 failed" in said and "1 of them ended at the limit of tokens before their text did" in said and "--resume keeps" not in said
     page = json.loads((tmp_path / "out" / "a.json").read_text(encoding="utf-8"))["pages"][0]
-    assert page["cut"] == 1 and page["blocks"][0]["cut"] is True
+    assert page["cut"] == 1 and page["blocks"][0]["cut"] is True and "limits" not in page
+    for tokens, read in ((2, 0), (4, 1), (4, 0)):
+        said = run(omma, words, tmp_path / "a.png", "--resume", "--override-generation-config", json.dumps({"max_new_tokens": tokens}))
+        assert f"{read} page{'' if read == 1 else 's'} read, 0 failed, {1 - read} read before" in said
+    longer = json.loads((tmp_path / "out" / "a.json").read_text(encoding="utf-8"))["pages"][0]
+    assert longer["blocks"][0]["content"].startswith(page["blocks"][0]["content"]) and longer["blocks"] != page["blocks"]
     said = run(omma, words, tmp_path / "a.png")
     assert f"read: {tmp_path}/out/a.pages.jsonl: pages that an earlier run has read are read again; --resume keeps them\n" in said
 

@@ -32,7 +32,7 @@ static void note_end(const struct ommai_read_job *job, const struct ommai_read_c
   if (counts->n_cut) {
     ommai_note("read: %" PRId64
                " of them ended at the limit of tokens before their text did (\"cut\" in NAME.json); "
-               "--max-model-len and --override-generation-config raise it, without --resume",
+               "--max-model-len and --override-generation-config raise it, with --resume for these pages alone",
                counts->n_cut);
   }
   if (ommai_interrupted()) ommai_note("read: interrupted: the same command with --resume continues");
@@ -95,9 +95,9 @@ static const struct ommai_option table[] = {
                  .letter = 'o'),
     OMMAI_CHOICE("format", form, "FORM", ommai_document_forms,
                  "what is written of each document besides the JSON of its blocks", .initial = "markdown"),
-    OMMAI_FLAG(
-        "resume", resume,
-        "keep the pages that an earlier run has read of the same document, with the same model, recipe, prompt and resolution"),
+    OMMAI_FLAG("resume", resume,
+               "keep the pages that an earlier run has read of the same document, with the same model, recipe, prompt and "
+               "resolution; not those whose answers were cut off, where the limits of answers are others now"),
 };
 static const struct ommai_option_group options = OMMAI_OPTION_GROUP("Documents", table);
 

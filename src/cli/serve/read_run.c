@@ -25,10 +25,16 @@ static int failed(const struct ommai_read_journal *journal, const char *what) {
   return ommai_failed("read: %s: %s: %s", journal->path, what, strerror(errno));
 }
 
+/* Whether more of the page could be read now. */
+static bool lacks_some(const struct ommai_read_journal *journal, const json_t *page) {
+  const char *limits = json_string_value(json_object_get(page, "limits"));
+  return json_object_get(page, "error") || (json_object_get(page, "cut") && strcmp(limits ? limits : "", journal->limits) != 0);
+}
+
 static bool note_page(struct ommai_read_journal *journal, const json_t *page, int64_t at) {
   int64_t number = json_integer_value(json_object_get(page, "page"));
   if (number < 1 || number > journal->n_pages) return false;
-  journal->lines[number - 1] = json_object_get(page, "error") ? -at : at;
+  journal->lines[number - 1] = lacks_some(journal, page) ? -at : at;
   return true;
 }
 
@@ -95,9 +101,9 @@ static int write_line(struct ommai_read_journal *journal, const json_t *value) {
 /* Opens the journal for this program alone. Pages of an earlier run with an equal `head` stay with
  * `resume`; else it begins anew. Returns an exit code; the error has been printed. Close in every
  * case. */
-static int open_journal(const char *path, const json_t *head, int64_t n_pages, bool resume,
+static int open_journal(const char *path, const json_t *head, const char *limits, int64_t n_pages, bool resume,
                         struct ommai_read_journal *journal) {
-  *journal = (struct ommai_read_journal){.path = path, .n_pages = n_pages};
+  *journal = (struct ommai_read_journal){.path = path, .limits = limits, .n_pages = n_pages};
   journal->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (journal->file < 0) return failed(journal, "cannot be written");
   if (flock(journal->file, LOCK_EX | LOCK_NB) != 0) {
@@ -112,7 +118,7 @@ static int open_journal(const char *path, const json_t *head, int64_t n_pages, b
   return journal->end ? OMMAI_EXIT_DONE : write_line(journal, head);
 }
 
-/* Whether a page (from 0) was read, and did not fail. */
+/* Whether a page (from 0) was read as far as it goes. */
 static bool is_read(const struct ommai_read_journal *journal, int64_t page) { return journal->lines[page] > 0; }
 
 /* Adds a page: {"page": N from 1, ...}. Returns an exit code. */
@@ -181,9 +187,9 @@ static int open_document(struct run *run, struct ommai_read_document *document) 
     return ommai_failed("read: %s: the path is too long", document->name);
   }
   document->journal_path = strdup(path);
-  int code = document->journal_path && head
-                 ? open_journal(document->journal_path, head, document->source.n_pages, run->job->resume, &document->journal)
-                 : ommai_failed("read: out of memory: %s", path);
+  int code = document->journal_path && head ? open_journal(document->journal_path, head, run->job->answer_limits,
+                                                           document->source.n_pages, run->job->resume, &document->journal)
+                                            : ommai_failed("read: out of memory: %s", path);
   json_decref(head);
   if (document->journal.discards && !run->noted) {
     ommai_note("read: %s: pages that an earlier run has read are read again; --resume keeps them", path);
@@ -198,6 +204,7 @@ static void write_pages(const struct ommai_read_document *document, enum ommai_d
   ommai_document_begin(&writer, document->source.path);
   for (int64_t page = 1; page <= document->source.n_pages; page++) {
     json_t *value = get_page(&document->journal, page - 1);
+    json_object_del(value, "limits");
     if (value) ommai_document_page(&writer, value);
     json_decref(value);
   }
@@ -265,6 +272,7 @@ static void note_doubts(const struct run *run, const struct ommai_open_page *pag
   }
   if (!page->n_cut) return;
   json_object_set_new(entry, "cut", json_integer((json_int_t)page->n_cut));
+  json_object_set_new(entry, "limits", json_string(run->job->answer_limits));
   run->counts->n_cut++;
 }
 

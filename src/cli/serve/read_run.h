@@ -21,10 +21,11 @@
  * end, after one with what they depend on. A program that is killed leaves at most the last line
  * torn. */
 struct ommai_read_journal {
-  const char *path; /* the caller's */
+  const char *path;   /* the caller's, as */
+  const char *limits; /* of answers: pages cut off under others are not kept */
   int file;
   int64_t n_pages, end;
-  /* by page from 0: where its line begins; 0: it has none; negative: its error's */
+  /* by page from 0: where its line begins; 0: it has none; negative: it is to be read again */
   int64_t *lines;
   bool discards; /* pages of an earlier run were dropped, as nobody asked to keep them */
 };
@@ -49,6 +50,7 @@ struct ommai_read_job {
   const char *prompt, *model, *folder; /* prompt NULL: the recipe's */
   char demo_model[2 * OMMAI_MAX_PATH]; /* what `model` is where none is named */
   enum ommai_document_form form;
+  char answer_limits[512]; /* what bounds the tokens of an answer, as a text */
   int dpi;
   bool resume;
   size_t n_open, n_parallel; /* pages and requests at once */

@@ -1,6 +1,7 @@
 #include "cli/serve/read_settings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/plural.h"
 #include "cli/core/diagnostics.h"
@@ -53,6 +54,8 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
     code = ommai_usage_error("%s: documents are missing: PDF files, images or folders", command);
   }
   job->model = common->model ? common->model : "";
+  snprintf(job->answer_limits, sizeof job->answer_limits, "%" PRId64 " %s", common->max_model_len,
+           common->override_generation_config ? common->override_generation_config : "");
   if (code == OMMAI_EXIT_DONE) choose_recipe(values, job);
   if (!common->model && ommai_find_demo_model(job->demo_model, sizeof job->demo_model)) job->model = job->demo_model;
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read(command, &values->serving, options);
