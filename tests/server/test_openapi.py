@@ -12,6 +12,9 @@ SMALL = {CHAT: {"messages": [{"role": "user", "content": "hello"}], "max_tokens"
          "/v1/responses": {"input": "hello", "max_output_tokens": 1}, "/v1/messages": {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 1},
          "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "hello"}]}, "/tokenize": {"messages": [{"role": "user", "content": "hello"}]}, "/detokenize": {"tokens": [1]}}
 
+# A server with --enable-sleep-mode has them, or an encoder node.
+NOT_OFFERED = ["/sleep", "/wake_up", "/v1/encodings/{key}"]
+
 
 @pytest.fixture
 def description(server):
@@ -29,6 +32,8 @@ def test_every_route_is_there(description):
     routes = re.findall(r'^ +\{("[^"]*"|[A-Z]+), (OMMAI_METHOD_[A-Z_| ]+),', (SOURCES / "http/routes.c").read_text(), re.M)
     names = dict(re.findall(r'#define (\w+) ("[^"]*")', (SOURCES / "http/routes.c").read_text()))
     expected = {names.get(path, path).strip('"'): sorted(re.findall("OMMAI_METHOD_([A-Z]+)", methods)) for path, methods in routes}
+    for path in NOT_OFFERED:
+        del expected[path]
     assert {path: sorted(method.upper() for method in operations) for path, operations in description["paths"].items()} == expected
     assert description["openapi"] == "3.1.0"
     identifiers = [operation["operationId"] for operations in description["paths"].values() for operation in operations.values()]
@@ -36,6 +41,14 @@ def test_every_route_is_there(description):
     for path, operations in description["paths"].items():
         for operation in operations.values():
             assert [each["name"] for each in operation.get("parameters", [])] == re.findall(r"\{(\w+)\}", path)
+
+
+@pytest.mark.real_too
+def test_what_settings_switch_on_is_described_where_they_do(server, start):
+    for path in NOT_OFFERED:
+        assert (server.get(path) if path.startswith("/v1") else server.post(path, {})).status == 404
+    paths = start(enable_sleep_mode=True).get("/openapi.json").json["paths"]
+    assert [path in paths for path in NOT_OFFERED] == [True, True, False]
 
 
 @pytest.mark.real_too

@@ -304,6 +304,7 @@ static json_t *describe(struct maker *maker) {
   json_t *paths = json_object();
   const struct ommai_route *route;
   for (size_t i = 0; (route = ommai_route_at(i)); i++) {
+    if (!ommai_route_is_offered(route, &maker->server->config)) continue;
     json_t *path = json_object();
     if (route->methods & OMMAI_METHOD_GET) json_object_set_new(path, "get", describe_operation(maker, route, false));
     if (route->methods & OMMAI_METHOD_POST) json_object_set_new(path, "post", describe_operation(maker, route, true));

@@ -6,6 +6,8 @@
 
 #include "server/http/http_call.h"
 
+struct ommai_server_config;
+
 #define OMMAI_METHOD_GET 1u /* and HEAD */
 #define OMMAI_METHOD_POST 2u
 
@@ -39,6 +41,10 @@ bool ommai_route_needs_key(const char *path, bool metrics_open, bool page_open);
 
 /* True where the route is the page for people, which a server may be without. */
 bool ommai_route_is_page(const struct ommai_route *route);
+
+/* False for routes that a setting switches on, where it does not: they answer with status 404, and
+ * the interface's description has none of them. */
+bool ommai_route_is_offered(const struct ommai_route *route, const struct ommai_server_config *config);
 
 /* True where the route reports how the server is and costs nothing: it is served when there is no
  * room for others. */
