@@ -37,43 +37,38 @@ static bool read_document(const json_t *root, struct ommai_ocr_request *request,
   return request->url || ommai_api_fail(error, 400, "document", "Field required: document.%s.", type);
 }
 
-/* What Mistral's service can do and this one cannot. */
-static bool check_unsupported(const json_t *root, struct ommai_api_error *error) {
-  static const char *const fields[] = {"bbox_annotation_format", "document_annotation_format", "document_annotation_prompt",
-                                       "confidence_scores_granularity"};
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (!ommai_field_get(root, fields[i])) continue;
-    return ommai_api_fail(error, 400, fields[i], "%s is not supported: ask about pages by /v1/chat/completions.", fields[i]);
+/* Fields that would change the answer, and why they do not. */
+static bool refuse(const json_t *root, const char *const *fields, const char *why, struct ommai_api_error *error) {
+  for (; *fields; fields++) {
+    if (ommai_field_get(root, *fields)) return ommai_api_fail(error, 400, *fields, "%s %s.", *fields, why);
   }
   return true;
 }
 
-/* Of requests for chat: a recipe has its own. */
-static bool check_sampling(const json_t *root, struct ommai_api_error *error) {
-  static const char *const fields[] = {"max_tokens",
-                                       "max_completion_tokens",
-                                       "temperature",
-                                       "top_p",
-                                       "top_k",
-                                       "min_p",
-                                       "seed",
-                                       "stop",
-                                       "n",
-                                       "presence_penalty",
-                                       "frequency_penalty",
-                                       "repetition_penalty",
-                                       "no_repeat_ngram_size",
-                                       "logit_bias",
-                                       "response_format",
-                                       "messages",
-                                       "prompt"};
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (!ommai_field_get(root, fields[i])) continue;
-    return ommai_api_fail(
-        error, 400, fields[i],
-        "%s is not a field of /v1/ocr: ommatidia.recipe and ommatidia.prompt choose how pages are asked about.", fields[i]);
-  }
-  return true;
+static bool check_unsupported(const json_t *root, struct ommai_api_error *error) {
+  static const char *const of_mistral[] = {"bbox_annotation_format", "document_annotation_format", "document_annotation_prompt",
+                                           "confidence_scores_granularity", NULL};
+  static const char *const of_chat[] = {"max_tokens",
+                                        "max_completion_tokens",
+                                        "temperature",
+                                        "top_p",
+                                        "top_k",
+                                        "min_p",
+                                        "seed",
+                                        "stop",
+                                        "n",
+                                        "presence_penalty",
+                                        "frequency_penalty",
+                                        "repetition_penalty",
+                                        "no_repeat_ngram_size",
+                                        "logit_bias",
+                                        "response_format",
+                                        "messages",
+                                        "prompt",
+                                        NULL};
+  return refuse(root, of_mistral, "is not supported: ask about pages by /v1/chat/completions", error) &&
+         refuse(root, of_chat,
+                "is not a field of /v1/ocr: ommatidia.recipe and ommatidia.prompt choose how pages are asked about", error);
 }
 
 static bool read_table_format(const json_t *root, struct ommai_ocr_request *request, struct ommai_api_error *error) {
@@ -136,7 +131,7 @@ bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *roo
     return ommai_api_fail(error, 400, "pages", "pages must be a list of numbers from 0, or a text such as \"0,2-4\".");
   }
   return ommai_model_read(&server->config, root, &request->model, error) && read_document(root, request, error) &&
-         check_unsupported(root, error) && check_sampling(root, error) && read_table_format(root, request, error) &&
+         check_unsupported(root, error) && read_table_format(root, request, error) &&
          ommai_field_boolean(root, "include_image_base64", &request->include_images, error) &&
          ommai_field_integer(root, "image_limit", 0, INT32_MAX, &request->image_limit, error) &&
          ommai_field_integer(root, "image_min_size", 0, INT32_MAX, &request->image_min_size, error) &&
