@@ -17,8 +17,10 @@ struct groups_part {
   int64_t stride;
   const int32_t *x_sums; /* of the first group; next row's n_groups further */
   int first_vector;
-  const uint8_t *coming; /* asked for, `share` bytes further with each line */
-  int64_t share;
+  /* Of the next groups: what is asked for, a step further with each line and each group. */
+  const uint8_t *coming;
+  const float *coming_scales;
+  int64_t step, scales_step;
 };
 
 /* acc += products of 4 inputs of each row. */
@@ -39,7 +41,7 @@ INLINE void groups_line(struct groups_part *part, int64_t k, const bool half, co
   const uint8_t *line = weights_at(part->panel, k, half) + 64 * part->first_vector;
   __m512i w[GROUPS_VECTORS], q[GROUPS_VECTORS];
   _mm_prefetch((const char *)part->coming, _MM_HINT_T1);
-  part->coming += part->share;
+  part->coming += part->step;
 #pragma GCC unroll 8
   for (int v = 0; v < GROUPS_VECTORS; v++) {
     w[v] = _mm512_loadu_si512(line + 64 * v);
@@ -59,6 +61,8 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const bool half, con
   const int32_t lower = -(half ? 0 : RAISED) - panel->zero;
   const float *scales = panel->scales + g * panel->scale_stride + 16 * part->first_vector;
   __m512i acc[GROUPS_ROWS][GROUPS_VECTORS];
+  _mm_prefetch((const char *)part->coming_scales, _MM_HINT_T1);
+  part->coming_scales += part->scales_step;
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
     __m512i first = _mm512_set1_epi32(lower * part->x_sums[row * panel->n_groups + g]);
@@ -116,26 +120,33 @@ static const groups_kernel groups_s8[GROUPS_ROWS + 1] = {NULL,        groups_s8_
 static const groups_kernel groups_u4[GROUPS_ROWS + 1] = {NULL,        groups_u4_1, groups_u4_2, groups_u4_3,
                                                          groups_u4_4, groups_u4_5, groups_u4_6};
 
+/* The groups from `end` on, as many bytes of weights as there are before it: a quarter for each of
+ * the first passes, 64 bytes with each line and each group; the others ask for nothing. */
+INLINE void groups_ask(struct groups_part *part, int64_t end, int64_t bytes, int64_t pass, const bool half) {
+  const struct ommai_integer_panel *panel = part->panel;
+  const bool asks = pass < VECTORS;
+  part->coming = weights_at(panel, ommai_integer_group_end(panel, end - 1), half) + (asks ? pass * bytes / VECTORS : 0);
+  part->coming_scales = panel->scales + end * panel->scale_stride + (asks ? 16 * pass : 0);
+  part->step = asks ? 64 : 0;
+  part->scales_step = asks ? panel->scale_stride : 0;
+}
+
 /* As ommai_integer_kernel, for panels without minimums and weight_sums. As many groups at a time as
- * lie in the second level of cache next to the rows; each pass asks for its share of those
- * after. */
+ * lie in the second level of cache next to the rows. */
 static void groups_run(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool half,
                        float *sums) {
-  const int64_t passes = ommai_div_up(rows->n_rows, GROUPS_ROWS) * GROUPS_PARTS, together = GROUPS_K / panel->group;
+  const int64_t together = GROUPS_K / panel->group;
   for (int64_t begin = 0, end; begin < panel->n_groups; begin = end) {
     end = ommai_min_i64(begin + together, panel->n_groups);
-    const int64_t from = begin * panel->group, to = ommai_integer_group_end(panel, end - 1),
-                  bytes = (to - from) * PANEL / (half ? 2 : 1);
-    struct groups_part part = {.panel = panel, .stride = rows->stride, .share = 4 * PANEL / passes};
-    part.coming = weights_at(panel, to, half);
-    for (int64_t row = 0, n; row < rows->n_rows; row += n) {
+    const int64_t bytes = (ommai_integer_group_end(panel, end - 1) - begin * panel->group) * PANEL / (half ? 2 : 1);
+    struct groups_part part = {.panel = panel, .stride = rows->stride};
+    for (int64_t row = 0, n, pass = 0; row < rows->n_rows; row += n) {
       n = ommai_next_rows(rows->n_rows - row, GROUPS_ROWS);
       part.x = rows->x + row * rows->stride;
       part.x_sums = rows->sums + row * panel->n_groups;
       for (part.first_vector = 0; part.first_vector < VECTORS; part.first_vector += GROUPS_VECTORS) {
-        const uint8_t *coming = part.coming;
+        groups_ask(&part, end, bytes, pass++, half);
         (half ? groups_u4 : groups_s8)[n](&part, begin, end, sums + row * PANEL);
-        part.coming = coming + bytes / passes;
       }
     }
   }
