@@ -62,6 +62,7 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const bool half, con
   const float *scales = panel->scales + g * panel->scale_stride + 16 * part->first_vector;
   __m512i acc[GROUPS_ROWS][GROUPS_VECTORS];
   _mm_prefetch((const char *)part->coming_scales, _MM_HINT_T1);
+  if (panel->minimums) _mm_prefetch((const char *)(part->coming_scales + PANEL), _MM_HINT_T1);
   part->coming_scales += part->scales_step;
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
@@ -78,6 +79,15 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const bool half, con
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++)
       total[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, total[row][v]);
+  }
+  if (!panel->minimums) return;
+  const float *minimums = panel->minimums + g * panel->scale_stride + 16 * part->first_vector;
+#pragma GCC unroll 8
+  for (int row = 0; row < n_rows; row++) {
+    __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(part->x_sums[row * panel->n_groups + g]));
+#pragma GCC unroll 8
+    for (int v = 0; v < GROUPS_VECTORS; v++)
+      total[row][v] = _mm512_fnmadd_ps(_mm512_loadu_ps(minimums + 16 * v), x_sum, total[row][v]);
   }
 }
 
@@ -131,8 +141,8 @@ INLINE void groups_ask(struct groups_part *part, int64_t end, int64_t bytes, int
   part->scales_step = asks ? panel->scale_stride : 0;
 }
 
-/* As ommai_integer_kernel, for panels without minimums and weight_sums. As many groups at a time as
- * lie in the second level of cache next to the rows. */
+/* As ommai_integer_kernel, for panels without weight_sums. As many groups at a time as lie in the
+ * second level of cache next to the rows. */
 static void groups_run(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool half,
                        float *sums) {
   const int64_t together = GROUPS_K / panel->group;

@@ -205,7 +205,7 @@ static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_i
 }
 
 static bool has_many_groups(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
-  return panel->n_groups > 1 && !panel->minimums && rows->n_rows > MAX_ROWS;
+  return panel->n_groups > 1 && rows->n_rows > MAX_ROWS;
 }
 
 static int64_t block_k_small_l1(const struct ommai_integer_rows *rows) {
