@@ -258,10 +258,12 @@ static enum omma_status hand_over(struct attempt *attempt, uint64_t *id, struct 
 }
 
 /* Gives a listed ticket to the best engine that has room. Once an engine has it, it may end and be
- * freed at any time. Errors: as omma_engine_submit; INTERNAL (all are out). */
+ * freed at any time, and its request with it. Errors: as omma_engine_submit; INTERNAL (all are
+ * out). */
 static enum omma_status place(struct ommai_engine_set *set, struct ticket *ticket, struct omma_error *error) {
-  const struct omma_request *request = ticket->request;
+  const struct omma_request *request = ommai_request_hold(ticket->request);
   enum omma_status status = ommai_fail(error, OMMA_ERROR_INTERNAL, "engine: none of %d engines answers", set->n);
+  struct attempt *placed = NULL;
   uint64_t refused = 0, id;
   int64_t work;
   pthread_mutex_lock(&set->lock);
@@ -278,15 +280,16 @@ static enum omma_status place(struct ommai_engine_set *set, struct ticket *ticke
       attempt->id = id;
       note_known(set, request, engine);
       if (attempt->cancelled) ommai_request_queue_cancel(&set->engines[engine]->shared->queue, id);
-      pthread_mutex_unlock(&set->lock);
-      drop(attempt);
-      return OMMA_OK;
+      placed = attempt;
+      break;
     }
     take_back(set, attempt);
     refused |= (uint64_t)1 << engine;
     if (status != OMMA_ERROR_BUSY) break;
   }
   pthread_mutex_unlock(&set->lock);
+  if (placed) drop(placed);
+  ommai_request_let_go(request);
   return status;
 }
 

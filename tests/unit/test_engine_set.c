@@ -2,7 +2,9 @@
  * go to who knows their images or prefix; one that is stuck is taken out, and its requests go on at
  * the others as if nothing had been. A gate holds an engine inside a step, so that nothing depends
  * on timing. */
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/cpu_room.h"
@@ -416,6 +418,83 @@ static void the_end_does_not_wait_for_a_stuck_engine(void **state) {
   while (atomic_load(&left_behind->turn_began)) sched_yield();
 }
 
+/* What is freed is overwritten, so that whoever reads it yet fails. */
+static void *take_memory(void *context, size_t size, size_t alignment) {
+  (void)context;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void give_memory_back(void *context, void *pointer, size_t size) {
+  (void)context;
+  volatile unsigned char *bytes = pointer; /* else the compiler leaves it out */
+  for (size_t i = 0; i < size; i++) bytes[i] = 0xdd;
+  free(pointer);
+}
+
+/* A client that frees its request in on_finish, as early as it may. */
+struct brief_client {
+  struct omma_request *request;
+  struct fixture_gate finished;
+};
+
+static void free_request(void *context, const struct omma_result *result) {
+  struct brief_client *client = context;
+  assert_int_equal(result->finish, OMMA_FINISH_STOP);
+  omma_request_destroy(client->request);
+  fixture_gate_open(&client->finished);
+}
+
+static void drop_embeddings(void *context, struct omma_embeddings *embeddings) {
+  (void)context;
+  omma_embeddings_destroy(embeddings);
+}
+
+static atomic_bool is_done;
+
+static void *disturb(void *engine) {
+  while (!atomic_load(&is_done)) omma_engine_cancel(engine, UINT64_MAX);
+  return NULL;
+}
+
+/* Another thread keeps the engines' lock busy, all on one CPU: so an engine often ends a request
+ * whose image it knows before the call that submits it returns. */
+static void a_request_may_go_with_its_end(void **state) {
+  (void)state;
+  const struct omma_allocator allocator = {.allocate = take_memory, .release = give_memory_back};
+  const struct omma_model_options options = {.weights = OMMA_WEIGHTS_F32,
+                                             .n_threads = 1,
+                                             .max_model_len = 1024,
+                                             .n_engines = N_ENGINES,
+                                             .encoder_only = true,
+                                             .allocator = &allocator};
+  cpu_set_t before, one;
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &before)) cpu++;
+  CPU_SET(cpu, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  struct omma_model *model = fixture_model("qwen3_vl_tied", &options);
+  struct omma_engine *engine = fixture_engine(model, NULL);
+  pthread_t other;
+  atomic_store(&is_done, false);
+  assert_int_equal(pthread_create(&other, NULL, disturb, engine), 0);
+  for (int i = 0; i < (test_small() ? 200 : 2000); i++) {
+    struct brief_client client = {.request = fixture_request(model, (const struct omma_image *const *)images, 1, "?", NULL)};
+    const struct omma_callbacks callbacks = {.context = &client, .on_embeddings = drop_embeddings, .on_finish = free_request};
+    struct omma_error error;
+    fixture_gate_init(&client.finished, false);
+    assert_ok(omma_engine_submit(engine, client.request, &callbacks, NULL, &error), &error);
+    fixture_gate_pass(&client.finished);
+    fixture_gate_destroy(&client.finished);
+  }
+  atomic_store(&is_done, true);
+  pthread_join(other, NULL);
+  omma_engine_destroy(engine);
+  omma_model_close(model);
+  assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_engines_give_the_same_bits),
@@ -424,6 +503,7 @@ int main(void) {
       cmocka_unit_test(a_node_has_its_own_weights),
       cmocka_unit_test(wrong_numbers_are_refused),
       cmocka_unit_test(images_are_encoded_by_any),
+      cmocka_unit_test(a_request_may_go_with_its_end),
       cmocka_unit_test(a_stuck_engine_is_not_waited_for),
       cmocka_unit_test(a_cancelled_request_of_a_stuck_engine_ends),
       cmocka_unit_test(a_stuck_engine_sleeps_later),
