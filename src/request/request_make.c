@@ -154,7 +154,7 @@ static enum omma_status prepare_images(struct omma_request *request, const struc
     if (status != OMMA_OK) return fail_part(part, index, status, error);
     request->keys[index] = ommai_prepared_image_key(&request->images[index], part->image_name, part->image_name_suffices);
   }
-  request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
+  if (request->n_images) request->preprocess_seconds = (double)(ommai_clock_ns() - start) * 1e-9;
   return OMMA_OK;
 }
 

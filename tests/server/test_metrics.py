@@ -110,6 +110,19 @@ def test_histograms_count_requests(server):
         assert buckets[-1][0] == float("inf") and total >= 0
 
 
+@pytest.mark.real_only
+def test_times_of_images_are_of_requests_that_have_some(server):
+    names = ("omma:preprocess_seconds_count", "omma:encoder_seconds_count")
+    before, _ = read(server)
+    ask(server, "no image")
+    ask(server, "no image", n=2)
+    text, _ = read(server)
+    assert [text[name] - before[name] for name in names] == [0, 0]
+    ask(server, [{"type": "image_url", "image_url": {"url": data_url(png(64, 64))}}, {"type": "text", "text": "?"}], n=2)
+    image, _ = read(server)
+    assert [image[name] - text[name] for name in names] == [1, 1]
+
+
 @pytest.mark.real_too
 def test_length_and_abort_are_distinguished(server):
     before, _ = read(server)
