@@ -94,6 +94,19 @@ def test_what_does_not_fit_is_refused_with_a_line(start, option, value, reason):
     assert {line["request_id"] for line in lines} == {reply.headers["x-request-id"] for reply in refused}
 
 
+@pytest.mark.real_only
+def test_a_request_is_not_refused_for_its_own_answers(start):
+    """Its answers, prompts and inputs come together, however many other requests may wait."""
+    server = start(max_num_seqs=1, max_queued_requests=1)
+    for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3, "n": 8}),
+                       ("/v1/completions", {"prompt": [f"number {i}" for i in range(8)], "max_tokens": 3}),
+                       ("/score", {"text_1": "number", "text_2": [f"number {i}" for i in range(40)]})):
+        reply = server.post(path, body)
+        assert reply.status == 200, reply.body
+        assert len(reply.json.get("choices") or reply.json["data"]) in (8, 40)
+    assert 'reason="max_num_queued_reqs"} 0\n' in server.get("/metrics").body.decode()
+
+
 def test_each_refusal_has_its_line(start):
     """Whatever there is too much of: connections, bodies, requests that wait."""
     server = start(log_json=True, max_connections=4, max_connections_per_address=4)

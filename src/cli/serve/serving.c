@@ -87,7 +87,6 @@ static struct omma_engine_options engine_options(const struct ommai_serving *ser
                                         .slice_percent = serving->prefill_percent,
                                         .scheduling = (enum omma_scheduling)serving->scheduling,
                                         .max_wait_ms = serving->max_wait_ms,
-                                        .queue_limit = serving->server.max_queued_requests.value,
                                         .queue_bytes = serving->max_queued_bytes,
                                         .no_prefix_cache = !serving->prefix_caching,
                                         .by_priority = serving->policy == 1,

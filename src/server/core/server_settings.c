@@ -96,8 +96,7 @@ const struct ommai_option ommai_server_limit_settings[] = {
         "maximum size of all request bodies that are being received or parsed; above it the slowest request gets status 503",
         .otherwise = "8 times --max-body-bytes"),
     OMMAI_INTEGER("max-queued-requests", max_queued_requests, "N", 1, 1 << 30,
-                  "maximum number of requests that wait; one more gets status 503", .otherwise = "no limit but memory",
-                  .errors = "queue_limit"),
+                  "maximum number of requests that wait; one more gets status 503", .otherwise = "no limit but memory"),
     OMMAI_INTEGER(
         "max-documents", max_documents, "N", 0, 64,
         "documents of /v1/ocr that are read at once; eight times as many wait, one more gets status 503; 0: none is read",
