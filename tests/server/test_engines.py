@@ -159,6 +159,26 @@ def without_names(reply):
     return {key: value for key, value in reply.json.items() if key not in ("id", "created")}
 
 
+def test_engines_share_a_request(start):
+    """Its inputs and answers are worked on by all engines at once, and counted once."""
+    score = {"text_1": "a red circle", "text_2": [f"number {i}" for i in range(100)]}
+    complete = {"prompt": "hello", "max_tokens": 2, "n": 8, "logprobs": 1, "seed": 1, "temperature": 1}
+    alone, server = start(), start(data_parallel_size=ENGINES)
+    for path, body, key in ("/score", score, "data"), ("/v1/completions", complete, "choices"):
+        expected = alone.post(path, body)
+        if path == "/score" and expected.status == 400:  # not every model gives scores
+            continue
+        for _ in range(5):
+            reply = server.post(path, body)
+            assert reply.status == 200 and reply.json[key] == expected.json[key]
+    assert all(count > 0 for count in by_engine(server, "vllm:request_generation_tokens_count"))
+    assert sum(by_engine(server, "vllm:request_params_n_count")) == 5
+    assert sum(by_engine(server, "vllm:request_params_n_sum")) == 40
+    for process in alone, server:
+        assert process.stop() == 0
+        check_output(process)
+
+
 def test_an_encoder_node(start, tmp_path):
     files = iter(range(2))
 

@@ -261,21 +261,19 @@ static void fail_answer(struct ommai_call_answer *answer, const struct omma_resu
   ommai_http_call_cancel_engine(answer->call);
 }
 
-/* What the request asked for, as vLLM counts it: of answers that ended by themselves. */
+/* What the request asked for, as vLLM counts it: of answers that ended by themselves. Those to a
+ * prompt may end at several engines at once. */
 static void measure_parameters(struct ommai_answer_choice *choice, const struct omma_result *result) {
   struct ommai_call_answer *answer = choice->answer;
   struct ommai_server *server = answer->call->server;
-  struct ommai_answer_choice *first = choice - choice->index % answer->n_per_prompt;
+  int n = answer->n_per_prompt, prompt = choice->index / n;
   int64_t room = server->config.info.max_model_len - result->n_prompt_tokens, largest = 0;
   if (!ommai_finish_reason(result->finish)) return;
   ommai_metrics_observe(&server->metrics, result->engine, OMMAI_MAX_TOKENS,
                         (double)(answer->max_tokens ? ommai_min_i64(answer->max_tokens, room) : room));
-  choice->ended = true;
-  for (int i = 0; i < answer->n_per_prompt; i++) {
-    if (!first[i].ended) return;
-    largest = ommai_max_i64(largest, first[i].n_tokens);
-  }
-  ommai_metrics_finish_prompt(&server->metrics, result->engine, answer->n_per_prompt, largest);
+  if (atomic_fetch_add(&answer->n_ended[prompt], 1) + 1 < n) return;
+  for (int i = 0; i < n; i++) largest = ommai_max_i64(largest, answer->choices[prompt * n + i].n_tokens);
+  ommai_metrics_finish_prompt(&server->metrics, result->engine, n, largest);
 }
 
 /* A prompt's images are decoded once, for its first answer. */

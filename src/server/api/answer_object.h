@@ -35,7 +35,6 @@ struct ommai_answer_choice {
   struct ommai_text stop_string;
   int32_t stop_token;
   enum omma_finish finish;
-  bool ended; /* by itself */
 };
 
 struct ommai_call_answer {
@@ -43,7 +42,8 @@ struct ommai_call_answer {
   struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   atomic_int references;
-  atomic_int n_open; /* choices without an end */
+  atomic_int n_open;                     /* choices without an end */
+  atomic_int n_ended[OMMAI_MAX_CHOICES]; /* of each prompt's, those that ended by themselves */
   char id[OMMAI_ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
   char *model;
   const struct ommai_reply_format *format;

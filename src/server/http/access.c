@@ -101,12 +101,14 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   struct ommai_log_line line;
   ommai_call_trace_progress(call, stage);
   int64_t now_ns = ommai_clock_ns();
+  pthread_mutex_lock(&call->lock); /* several engines may work on a request */
   bool begun = !access->logged_ns || stage != access->logged_stage;
   bool due = !begun && done < total && now_ns - access->logged_ns >= server->config.progress_log_ns;
   if (begun || due) {
     access->logged_stage = stage;
     access->logged_ns = now_ns;
   }
+  pthread_mutex_unlock(&call->lock);
   if (!due || !server->config.log || !server->config.log_access) return;
   ommai_log_line_begin(&line, call->allocator, server->config.log_json, "info", "progress");
   ommai_log_line_string(&line, "request_id", call->request_id);
