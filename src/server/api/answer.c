@@ -14,6 +14,12 @@
 static bool check_length(const struct ommai_call_answer *answer, const struct ommai_answer_fields *fields,
                          int64_t n_prompt_tokens, struct ommai_api_error *error) {
   int64_t limit = answer->call->server->config.info.max_model_len, wanted = fields->sampling.max_tokens;
+  if (fields->default_max_tokens && fields->sampling.min_tokens > limit - n_prompt_tokens) {
+    return ommai_api_fail(error, 400, "min_tokens",
+                          "min_tokens must be at most %" PRId64 ", what the context of %" PRId64
+                          " tokens leaves after your %" PRId64 " input tokens, got %" PRId64 ".",
+                          limit - n_prompt_tokens, limit, n_prompt_tokens, fields->sampling.min_tokens);
+  }
   if (fields->default_max_tokens || wanted <= limit - n_prompt_tokens) return true;
   return ommai_api_fail(error, 400, fields->max_tokens_field,
                         "%s is too large: %" PRId64 ". This model's maximum context length is %" PRId64

@@ -106,7 +106,7 @@ static bool add_stop(struct ommai_answer_fields *fields, const json_t *value, st
     return ommai_api_fail(error, 400, "stop", "stop must be a string or a list of strings, got %s.", ommai_json_kind(value));
   }
   const char *text = json_string_value(value);
-  if (!text[0]) return ommai_api_fail(error, 400, "stop", "stop must not hold an empty string.");
+  if (!json_string_length(value)) return ommai_api_fail(error, 400, "stop", "stop must not hold an empty string.");
   if (strlen(text) != json_string_length(value)) {
     return ommai_api_fail(error, 400, "stop", "stop must not hold the character NUL.");
   }

@@ -94,9 +94,11 @@ static bool read_bad_words(const json_t *root, struct ommai_token_fields *fields
   for (size_t i = 0; i < count; i++) {
     const json_t *word = json_array_get(array, i);
     const char *text = json_string_value(word);
-    if (!text || !text[0] || strlen(text) != json_string_length(word)) {
-      return ommai_api_fail(error, 400, FIELD, "%s[%zu] must be a string that is not empty and has no NUL, got %s.", FIELD, i,
-                            ommai_json_kind(word));
+    if (!ommai_json_is_text(word)) {
+      return ommai_api_fail(error, 400, FIELD, "%s[%zu] must be a string, got %s.", FIELD, i, ommai_json_kind(word));
+    }
+    if (!text[0] || strlen(text) != json_string_length(word)) {
+      return ommai_api_fail(error, 400, FIELD, "%s[%zu] must not be empty, nor hold the character NUL.", FIELD, i);
     }
     fields->bad_words[i] = text;
   }
