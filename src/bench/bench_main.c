@@ -28,6 +28,8 @@ static int help(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   int first = 1;
+  int filled = ommai_fill_standard_files();
+  if (filled != OMMAI_EXIT_DONE) return filled;
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (is_next(argc, argv, 1, "help")) return help(argc, argv);
   if (is_next(argc, argv, 1, "__complete")) {

@@ -160,6 +160,8 @@ static int help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  int filled = ommai_fill_standard_files();
+  if (filled != OMMAI_EXIT_DONE) return filled;
   if (!ommai_interrupt_install()) return ommai_failed("cannot prepare for signals");
   if (argc < 2) {
     print_help(stderr);

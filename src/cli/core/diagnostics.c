@@ -2,9 +2,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/core/plain_text.h"
@@ -111,6 +113,17 @@ void ommai_note(const char *format, ...) {
   va_start(arguments, format);
   print_note("", format, arguments);
   va_end(arguments);
+}
+
+int ommai_fill_standard_files(void) {
+  /* The first two the wrong way round: a read or write fails, and is reported. */
+  static const int ways[] = {[STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_WRONLY};
+  for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
+    if (fcntl(file, F_GETFD) >= 0) continue;
+    /* the lowest number that is free, which is this one */
+    if (open("/dev/null", ways[file]) != file) return ommai_failed("/dev/null: %s", strerror(errno));
+  }
+  return OMMAI_EXIT_DONE;
 }
 
 int ommai_finish_output(void) {

@@ -35,6 +35,11 @@ void ommai_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* From now on notes and warnings begin with the time, as lines of a log do. */
 void ommai_show_times(void);
 
+/* Puts /dev/null in the place of each of stdin, stdout and stderr that is closed, so that no file
+ * that is opened later takes its number and what is printed goes into it. The first two fail all
+ * the same where they are used. Called first of all. Returns an exit code. */
+int ommai_fill_standard_files(void);
+
 /* Flushes stdout: OMMAI_EXIT_DONE, or OMMAI_EXIT_FAILED with a message when something written to it
  * was lost. */
 int ommai_finish_output(void);
