@@ -89,6 +89,23 @@ def test_verify_finds_a_broken_tensor(omma, model, tmp_path):
     assert any(not check["ok"] and name in check["what"] + check["details"] for check in found["files"])
 
 
+@pytest.mark.parametrize("broken", ["config.json", "model.safetensors", "nothing"])
+def test_verify_of_what_cannot_be_opened(omma, model, tmp_path, broken):
+    """JSON all the same, with the line of stderr as a finding."""
+    folder = tmp_path / "broken"
+    if broken != "nothing":
+        shutil.copytree(model, folder)
+        (folder / broken).write_bytes((folder / broken).read_bytes()[:90])
+    done = omma("verify", "--json", folder)
+    said = done.stderr.decode()
+    assert done.returncode == 1 and said.count("\n") == 1
+    found = json.loads(done.stdout)
+    assert found["ok"] is False and all(check["ok"] for check in found["kernels"])
+    assert [(check["ok"], check["what"]) for check in found["files"]] == [(False, str(folder))]
+    assert said == f"omma: {found['files'][0]['details']}\n"
+    refused(omma("verify", folder), 1, found["files"][0]["details"])
+
+
 @pytest.mark.parametrize("change, said", [({"shape": [-1]}, "expected shape"), ({"dtype": "I16"}, "expected type")])
 def test_verify_reports_a_wrong_tensor_once(omma, model, tmp_path, change, said):
     folder = tmp_path / "wrong"

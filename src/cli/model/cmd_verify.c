@@ -31,7 +31,19 @@ static int check_model(const struct values *values, struct ommai_report_lines *f
   return check_outcome(status, findings, &error);
 }
 
-static int print(const struct values *values, struct ommai_report_lines *kernels, struct ommai_report_lines *files) {
+/* The same, where what cannot be checked is a finding as well; the error has been printed. */
+static int check_any_model(const struct values *values, struct ommai_report_lines *findings) {
+  char reason[OMMA_ERROR_MESSAGE_SIZE] = "";
+  ommai_failures_to(reason, sizeof reason);
+  int code = check_model(values, findings);
+  ommai_failures_to(NULL, 0);
+  if (code != OMMAI_EXIT_DONE) ommai_report_lines_add(findings, false, values->common.model, reason);
+  return code;
+}
+
+/* checked: the exit code of check_any_model. */
+static int print(const struct values *values, int checked, struct ommai_report_lines *kernels,
+                 struct ommai_report_lines *files) {
   bool ok = !kernels->failed && !files->failed;
   int code;
   if (values->common.json) {
@@ -51,6 +63,7 @@ static int print(const struct values *values, struct ommai_report_lines *kernels
     code = ommai_finish_output();
   }
   if (code != OMMAI_EXIT_DONE || ok) return code;
+  if (checked != OMMAI_EXIT_DONE) return checked;
   return ommai_failed("verify: %s: not as they should be, see the lines marked FAILED",
                       kernels->failed ? "kernels" : values->common.model);
 }
@@ -59,6 +72,7 @@ static int run_verify(const void *given, const struct ommai_strings *arguments) 
   struct values values = *(const struct values *)given;
   struct ommai_report_lines kernels = {.failed = false}, files = {.failed = false};
   struct omma_error error;
+  int checked = OMMAI_EXIT_DONE;
   ommai_text_init(&kernels.records, &ommai_default_allocator);
   ommai_text_init(&files.records, &ommai_default_allocator);
   int code = ommai_common_take_model("verify", arguments, &values.common);
@@ -66,8 +80,9 @@ static int run_verify(const void *given, const struct ommai_strings *arguments) 
     enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_report_lines_add, &kernels, &error);
     code = check_outcome(status, &kernels, &error);
   }
-  if (code == OMMAI_EXIT_DONE && values.common.model) code = check_model(&values, &files);
-  if (code == OMMAI_EXIT_DONE) code = print(&values, &kernels, &files);
+  if (code == OMMAI_EXIT_DONE && values.common.model) checked = check_any_model(&values, &files);
+  if (checked != OMMAI_EXIT_DONE && !values.common.json) code = checked;
+  if (code == OMMAI_EXIT_DONE) code = print(&values, checked, &kernels, &files);
   ommai_text_free(&kernels.records);
   ommai_text_free(&files.records);
   return code;
