@@ -103,3 +103,18 @@ def test_encode_takes_memory_for_a_group_of_images_alone(omma, request, model, t
 
     few, many = peak(4), peak(40)
     assert many < few + 40, f"{few:.0f} MiB for 4 images, {many:.0f} MiB for 40"
+
+
+@pytest.mark.parametrize("command", ["encode", "preprocess", "embed"])
+def test_output_that_cannot_be_made(omma, model, images, tmp_path, command):
+    """Said before the model's weights are read: there are none."""
+    words = [command, images / "meadow_163x97.jpg", "--model", tmp_path / "model"]
+    shutil.copytree(model, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    ending = ".npy" if command == "embed" else ""
+    (tmp_path / f"folder{ending}").mkdir()
+    refused(omma(*words, "-o", tmp_path / "no" / f"a{ending}"), 1, f"--output {tmp_path}/no/a{ending}: the folder that it is to lie in is missing")
+    refused(omma(*words, "-o", tmp_path / f"folder{ending}"), 1, f"--output {tmp_path}/folder{ending}: Is a directory")
+    if command != "embed":
+        done = subprocess.run([omma.path, *map(str, words), "-o", "-"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        refused(done, 2, "--output -: the file is not written to standard output: give it a name")
+        assert not (tmp_path / "-").exists()

@@ -301,7 +301,7 @@ def test_refusals(omma, embedder, reranker, model, tmp_path):
         (["embed", embedder, "--text", "x"], 2, b"--output is missing"),
         (["embed", embedder, "--output", output], 2, b"nothing to do"),
         (["embed", embedder, "--text", "x", "--output", tmp_path / "a.csv"], 2, b".npy or .jsonl"),
-        (["embed", embedder, "--text", "x", "--output", tmp_path / "no" / "a.npy"], 1, b"/no/a.npy: No such file"),
+        (["embed", embedder, "--text", "x", "--output", tmp_path / "no" / "a.npy"], 1, b"/no/a.npy: the folder that it is to lie in is missing"),
         (["rerank", reranker, "--text", "x"], 2, b"--query or --query-image is missing"),
         (["embed", embedder, "--input", tmp_path / "none.jsonl", "--output", output], 1, b"No such file"),
         (["embed", model.replace("qwen3_vl_tied", "kimi_vl"), "--text", "x", "--output", output], 1,

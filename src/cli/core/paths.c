@@ -1,12 +1,15 @@
 #include "cli/core/paths.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/core/diagnostics.h"
 
 /* The directory of the running program, without a slash at the end. */
 static bool executable_directory(char *out, size_t size) {
@@ -60,6 +63,27 @@ bool ommai_find_neighbour(char *out, const char *name) { return place(out, 0, na
 const char *ommai_directory_pattern(const char *directory, char *out, size_t size) {
   snprintf(out, size, "%s%s", directory, ommai_path_ends_with(directory, "/") ? "" : "/");
   return out;
+}
+
+int ommai_check_output_path(const char *path) {
+  const char *slash = strrchr(path, '/');
+  int size = slash ? (int)(slash - path) + 1 : 0;
+  char folder[OMMAI_MAX_PATH];
+  struct stat found;
+  if (strcmp(path, "-") == 0) {
+    return ommai_usage_error("--output -: the file is not written to standard output: give it a name (./- is a name)");
+  }
+  if (snprintf(folder, sizeof folder, "%.*s.", size, path) >= (int)sizeof folder) {
+    return ommai_failed("--output: the path is too long");
+  }
+  if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+    errno = EISDIR;
+  } else if (access(folder, W_OK | X_OK) == 0) {
+    return OMMAI_EXIT_DONE;
+  } else if (errno == ENOENT) {
+    return ommai_failed("--output %s: the folder that it is to lie in is missing", path);
+  }
+  return ommai_failed("--output %s: %s", path, strerror(errno));
 }
 
 const char *ommai_home_directory(void) {

@@ -19,6 +19,10 @@ bool ommai_find_neighbour(char *out, const char *name);
 /* A directory's name with a slash at its end, for messages about what is in it. Returns out. */
 const char *ommai_directory_pattern(const char *directory, char *out, size_t size);
 
+/* Whether the file of --output can be made where it is to lie, asked before there is work done for
+ * it; "-" is refused. Returns an exit code; the error has been printed. */
+int ommai_check_output_path(const char *path);
+
 /* The user's folder: $HOME, else what the system's list of users has. NULL when neither has
  * one. */
 const char *ommai_home_directory(void);

@@ -6,6 +6,7 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/json_out.h"
+#include "cli/core/paths.h"
 #include "cli/core/plain_text.h"
 #include "cli/core/progress.h"
 #include "cli/model/image_sources.h"
@@ -241,6 +242,7 @@ static int run_encode(const void *given, const struct ommai_strings *arguments) 
   common.no_chat = true;
   int code = ommai_common_take_model_of("encode", OMMAI_FURTHER_FILES, &sources, &common);
   if (code == OMMAI_EXIT_DONE && !sources.count) code = ommai_usage_error("encode: images are missing");
+  if (code == OMMAI_EXIT_DONE) code = ommai_check_output_path(values->output);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model(&common, false, &model);
   if (code == OMMAI_EXIT_DONE) ommai_common_note_demo("encode", &common);
   if (code == OMMAI_EXIT_DONE) code = open_run(&run, model);

@@ -12,6 +12,7 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/json_out.h"
+#include "cli/core/paths.h"
 #include "cli/core/plain_text.h"
 #include "cli/core/progress.h"
 #include "cli/model/image_sources.h"
@@ -205,6 +206,7 @@ static int run_preprocess(const void *given, const struct ommai_strings *argumen
   struct omma_model *model = NULL;
   int code = ommai_common_take_model_of("preprocess", OMMAI_FURTHER_FILES, &sources, &common);
   if (code == OMMAI_EXIT_DONE && !sources.count) code = ommai_usage_error("preprocess: images are missing");
+  if (code == OMMAI_EXIT_DONE && values->output) code = ommai_check_output_path(values->output);
   if (code != OMMAI_EXIT_DONE) return code;
   size_t n_images = sources.count;
   struct patches *patches = ommai_allocate(&ommai_default_allocator, n_images, sizeof *patches);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "cli/core/diagnostics.h"
+#include "cli/core/paths.h"
 
 /* NumPy's header has a fixed size, so that the number of rows can be written last. */
 enum { NPY_HEADER = 128, NPY_PREFIX = 10 };
@@ -58,9 +59,8 @@ static bool close_part(struct ommai_part_file *part, bool complete) {
 /* ---- the beginning ---- */
 
 int ommai_vector_file_check(const char *path) {
-  if (strcmp(path, "-") == 0 || ommai_path_ends_with(path, ".npy") || ommai_path_ends_with(path, ".jsonl")) {
-    return OMMAI_EXIT_DONE;
-  }
+  if (strcmp(path, "-") == 0) return OMMAI_EXIT_DONE;
+  if (ommai_path_ends_with(path, ".npy") || ommai_path_ends_with(path, ".jsonl")) return ommai_check_output_path(path);
   return ommai_usage_error("--output %s: expected a name that ends in .npy or .jsonl, or -", path);
 }
 
