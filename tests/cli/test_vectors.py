@@ -368,8 +368,13 @@ def test_folders(omma, embedder, images, tmp_path):
     ranking = omma.json("rerank", embedder, folder, wanted[0], "--query", "a dog", "--json")["results"]
     found = {result["index"]: result["document"]["multi_modal"][0]["image_url"]["url"] for result in ranking}
     assert [found[i] for i in range(4)] == [*wanted, wanted[0]]
+    # Without a model the demo model answers, as for an image.
+    for further in (wanted, [folder]):
+        done = omma("embed", *further, "--output", tmp_path / f"{len(further)}.npy")
+        assert done.returncode == 0 and b"no model is named: the demo model answers" in done.stderr
+    assert (tmp_path / "1.npy").read_bytes() == (tmp_path / "3.npy").read_bytes()
     for words, message in (([embedder, tmp_path / "empty"], f"{tmp_path}/empty: a folder without images"),
-                           ([folder], f"{folder}: a directory without config.json")):
+                           ([tmp_path / "empty"], f"{tmp_path}/empty: a directory without config.json")):
         refused(omma("embed", *words, "--output", tmp_path / "c.npy"), 1, message)
     refused(omma("embed", "--model", embedder, embedder, "--output", tmp_path / "c.npy"), 2, "given by --model already")
 

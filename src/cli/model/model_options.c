@@ -10,7 +10,9 @@
 #include "base/plural.h"
 #include "base/team.h"
 #include "cli/core/diagnostics.h"
+#include "cli/core/folder_files.h"
 #include "cli/core/format.h"
+#include "cli/core/pasted_paths.h"
 #include "cli/core/paths.h"
 #include "cli/core/progress.h"
 #include "cli/model/room.h"
@@ -305,13 +307,26 @@ int ommai_common_take_model(const char *command, const struct ommai_strings *arg
   return OMMAI_EXIT_DONE;
 }
 
+static int stop_at_file(void *context, const char *path) {
+  (void)context;
+  (void)path;
+  return OMMAI_EXIT_FAILED;
+}
+
+static bool holds_images(const char *folder) {
+  int code;
+  return ommai_each_file_of(folder, ommai_ends_as_image, stop_at_file, NULL, &code) > 0;
+}
+
 /* Whether a word is meant as a model, where --model has `named` one or not: no image is a
  * directory, a GGUF file or called config.json, but a text may be the name of a directory. */
 static bool is_model(const char *word, enum ommai_further_words further, bool named) {
   struct stat found;
   if (stat(word, &found) != 0) return false;
-  bool any_directory = further == OMMAI_FURTHER_FILES || (further == OMMAI_FURTHER_FOLDERS && !named);
-  if (S_ISDIR(found.st_mode)) return any_directory || may_hold_model(word);
+  if (S_ISDIR(found.st_mode)) {
+    bool of_images = further == OMMAI_FURTHER_FOLDERS && (named || holds_images(word));
+    return may_hold_model(word) || (further != OMMAI_FURTHER_TEXTS && !of_images);
+  }
   return ommai_is_meant_as_gguf(word) || (further != OMMAI_FURTHER_TEXTS && ommai_path_ends_with(word, ".json"));
 }
 

@@ -100,8 +100,8 @@ int ommai_check_model_path(const struct ommai_common *common);
 int ommai_common_take_model(const char *command, const struct ommai_strings *arguments, struct ommai_common *common);
 
 /* The same for commands with further words, which may be texts: takes the first one where it is a
- * model, and where they cannot be directories, any directory; folders come after the model, so that
- * without --model any directory is meant as one. `words` is left with the others. */
+ * model, and where they cannot be directories, any directory; where they may be folders of images,
+ * any directory without an image, unless --model has named one. `words` is left with the others. */
 enum ommai_further_words { OMMAI_FURTHER_TEXTS, OMMAI_FURTHER_FILES, OMMAI_FURTHER_FOLDERS };
 int ommai_common_take_model_of(const char *command, enum ommai_further_words further, struct ommai_strings *words,
                                struct ommai_common *common);
