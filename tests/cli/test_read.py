@@ -344,6 +344,9 @@ def test_what_is_missing(omma, model, tmp_path):
     refused(omma("read", tmp_path / "a.png", "--model", model), 2, "--output is missing")
     refused(omma("read", "-o", tmp_path / "out", "--model", model), 2)
     refused(omma("read", tmp_path / "a.png", "-o", "-", "--model", model), 2, "--output -: a document has several files: give a folder")
+    os.mkfifo(tmp_path / "pipe")
+    for stream in ("-", tmp_path / "pipe", "/dev/null"):
+        refused(omma("read", stream, "-o", tmp_path / "out", "--model", model), 1, f"read: {stream}: standard input and pipes are not read, as ")
     done = omma("read", tmp_path / "none.pdf", "-o", tmp_path / "out", "--model", model)
     assert done.returncode == 1 and b"none.pdf: cannot be read: No such file" in done.stderr
     (tmp_path / "a.pdf").write_bytes(pdf_files.pages(1))

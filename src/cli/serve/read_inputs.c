@@ -68,9 +68,19 @@ static int bad(struct list *list, const char *path, const char *why) {
   return OMMAI_EXIT_DONE;
 }
 
+/* Whether its bytes can be read once alone. */
+static bool is_stream(const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0) return strcmp(path, "-") == 0;
+  return S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode);
+}
+
 static int add_file(struct list *list, const char *path) {
   struct omma_error error;
   struct ommai_page_source source;
+  if (is_stream(path)) {
+    return bad(list, path, "standard input and pipes are not read, as a document is opened again for each page: save it first");
+  }
   if (ommai_page_source_open(path, list->limits, &source, &error) != OMMA_OK) return bad(list, path, error.message);
   int64_t next = ommai_page_list_next(list->pages, 1, source.n_pages);
   if (!next) return bad(list, path, "has fewer pages (--pages)");
