@@ -18,7 +18,7 @@ from ._declarations import (
     AttentionTensors,
     Error,
 )
-from ._library import check, library
+from ._library import check, integer, library
 from ._plans import Plan, PlanKey, cache
 from ._segmentation import Borders, content_of
 from ._tensors import (
@@ -148,6 +148,9 @@ class Shapes(NamedTuple):
 @functools.lru_cache(maxsize=LAYOUT_CACHE_ENTRIES)
 def _shapes(q: Strided, k: Strided, v: Strided, num_heads: int | None, num_kv_heads: int | None) -> Shapes:
     check_same_type(q, k, v)
+    for name, n_heads in (("num_heads", num_heads), ("num_kv_heads", num_kv_heads)):
+        if n_heads is not None:
+            integer(name, n_heads)
     fused = num_heads is not None
     q_rows = rows(q, num_heads, None, fused)
     k_rows = rows(k, num_kv_heads, q_rows.head_dim, fused)
@@ -227,7 +230,10 @@ def _borders_without_keys(q: Rows, cu_q: bytes | None, cu_k: bytes | None) -> tu
 def _checked_scale(scale: float | None) -> float:
     if scale is None:
         return 0.0
-    value = ctypes.c_float(scale).value
+    try:
+        value = ctypes.c_float(scale).value
+    except TypeError:
+        raise TypeError(f"scale: expected a number, found {scale!r}") from None
     if value == 0.0:
         raise ValueError(f"scale: expected a number that is not 0 in float32, found {scale}")
     return value

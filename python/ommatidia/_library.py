@@ -4,6 +4,7 @@ as exceptions."""
 from __future__ import annotations
 
 import ctypes
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,14 @@ def bind(path: Path, prototypes: dict[str, tuple[Any, list[Any]]], tables: tuple
 
 
 library = bind(LIBRARY_PATH, ATTENTION_FUNCTIONS, ("omma_attention_layout",))
+
+
+def integer(name: str, value: Any) -> int:
+    """The number that an argument is; a TypeError that names it where it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, found {value!r}") from None
 
 
 def check(status: int, error: Error) -> None:

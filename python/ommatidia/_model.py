@@ -9,7 +9,6 @@ import functools
 import importlib
 import itertools
 import json
-import operator
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +40,7 @@ from ._bodies import (
     vector_of,
 )
 from ._declarations import EngineOptions, ModelOptions, ServiceOptions
+from ._library import integer
 from ._media import ImageLike, Message, message_of, several
 from ._paths import find_model
 from ._runtime import Bell, Call, Runtime
@@ -75,10 +75,7 @@ def _number(name: str, value: int | None, least: int = 1, most: int = _INT64_MAX
     """An option for C, where 0 stands for the default. The library knows narrower limits."""
     if value is None:
         return 0
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected an integer, found {value!r}") from None
+    number = integer(name, value)
     if not least <= number <= most:
         raise ValueError(f"{name}: expected at {f'least {least}' if number < least else f'most {most}'}, found {number}")
     return number

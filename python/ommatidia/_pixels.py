@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._declarations import Error, ImageOptions, ImageSizes, ModelInfo, ModelOptions
-from ._library import check
+from ._library import check, integer
 from ._media import ImageLike, file_of
 
 
@@ -52,7 +52,7 @@ class Processor:
         return values, list(sizes.grid_thw)
 
     def __call__(self, images: Iterable[ImageLike], min_pixels: int | None, max_pixels: int | None) -> Patches:
-        limits = ImageOptions(min_pixels=min_pixels or 0, max_pixels=max_pixels or 0)
+        limits = ImageOptions(min_pixels=integer("min_pixels", min_pixels or 0), max_pixels=integer("max_pixels", max_pixels or 0))
         made = [self._patches(image, limits) for image in images]
         if not made:
             return Patches(np.empty((0, self._patch_dim), np.float32), np.empty((0, 3), np.int64))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import operator
 import os
 import sys
 import threading
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ._declarations import Error, OpenmpTeam
-from ._library import check, library
+from ._library import check, integer, library
 
 TeamName = Literal["own", "openmp"]
 
@@ -104,7 +103,7 @@ def get_num_threads() -> int:
 
 
 def _checked_count(n: int) -> int:
-    count = operator.index(n)
+    count = integer("threads", n)
     if not 1 <= count <= 1024:
         raise ValueError(f"threads: expected 1 to 1024, found {count}")
     return count

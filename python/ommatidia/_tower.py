@@ -9,14 +9,14 @@ import threading
 from collections.abc import Iterable, Mapping
 from ctypes import c_size_t, c_void_p
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, NoReturn, cast, overload
 
 import numpy as np
 
 from . import _teams
 from ._attention import Workspaces
 from ._declarations import ATTENTION_FUNCTIONS, F32, OMMA_FUNCTIONS, Error, TowerInfo, TowerInput, TowerOptions, TowerTensor
-from ._library import bind, check
+from ._library import bind, check, integer
 from ._media import ImageLike, is_single_image
 from ._paths import find_model
 from ._pixels import Patches, Processor
@@ -106,7 +106,7 @@ class Tower:
         self._lock = threading.Lock()
         self._library = _library()
         options, handle, error = TowerOptions(struct_size=ctypes.sizeof(TowerOptions), weights=_WEIGHTS[weights], config_only=config_only), c_void_p(), Error()
-        options.n_threads = 0 if threads is None else threads
+        options.n_threads = 0 if threads is None else integer("threads", threads)
         kept: list[object] = []
         if tensors is not None:
             options.tensors, kept = _tensor_list(tensors)
@@ -121,6 +121,9 @@ class Tower:
         if getattr(self, "_handle", None) is not None:
             self._library.omma_tower_close(self._handle)
             self._handle = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a tower is neither copied nor sent to another process: open it there")
 
     def __repr__(self) -> str:
         info = self.info()
@@ -145,6 +148,8 @@ class Tower:
             if self._processor is None:
                 self._processor = Processor(self._library, self._directory)
         listed = [images] if isinstance(images, str) or is_single_image(images) else images
+        if not isinstance(listed, Iterable):
+            raise TypeError(f"images: expected images or a single one, found {type(listed).__name__}")
         return self._processor(listed, min_pixels, max_pixels)  # type: ignore[arg-type]
 
     @overload

@@ -4,6 +4,7 @@ embeddings are right is shown in C (tests/unit/test_tower.c) and compared with v
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def test_refusals(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             tower.encode(values, grid)
+    for call, message in (
+        (lambda: pickle.dumps(tower), "^a tower is neither copied nor sent to another process"),
+        (lambda: tower.encode(None), "^images: expected images or a single one, found NoneType"),
+        (lambda: tower.encode(pixels, IMAGES, threads="2"), "^threads: expected an integer, found '2'"),
+        (lambda: tower.preprocess(["a.png"], min_pixels="x"), "^min_pixels: expected an integer, found 'x'"),
+        (lambda: ommatidia.Tower(GOLDEN / "qwen3_vl_tied", threads="2"), "^threads: expected an integer, found '2'"),
+        (lambda: ommatidia.set_num_threads("2"), "^threads: expected an integer, found '2'"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
     with pytest.raises(ValueError, match="cannot open"):
         ommatidia.Tower(tmp_path)
     with pytest.raises(ValueError, match="expected one of auto"):
