@@ -283,6 +283,10 @@ enum omma_status ommai_schema_check_keys(struct schema_context *context, const s
     if (listed && !ommai_scratch_work(context->scratch, n_members)) return ommai_schema_fail_scratch(context);
     if (key->kind == NUMBER || key->kind == BOUND || key->kind == COUNT) value = settle_large(part->schema, name, value);
     const char *expected = complaint(key->kind, value);
+    if (expected && json_is_string(value)) {
+      return ommai_schema_fail(context, OMMA_ERROR_FORMAT, part->path, name, "expected %s, found \"%.40s\"", expected,
+                               json_string_value(value));
+    }
     if (expected) {
       return ommai_schema_fail(context, OMMA_ERROR_FORMAT, part->path, name, "expected %s, found %s", expected,
                                ommai_json_kind(value));

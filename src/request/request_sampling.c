@@ -10,7 +10,8 @@
 
 static enum omma_status in_range(const char *field, double value, double low, double high, struct omma_error *error) {
   if (value >= low && value <= high) return OMMA_OK;
-  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected %g to %g, found %g", field, low, high, value);
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, field, "%s: expected %.10g to %.10g, found %.10g", field, low, high,
+                          value);
 }
 
 static enum omma_status check_repetition(const struct omma_sampling *sampling, struct omma_error *error) {
