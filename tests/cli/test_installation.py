@@ -50,6 +50,23 @@ def test_pages_that_the_program_names_are_installed(request, omma, tmp_path):
         assert (tmp_path / "share/doc/ommatidia" / name).is_file(), name
 
 
+def test_cmake_finds_the_libraries(request, tmp_path):
+    """Under their own sonames, which what copies them next to a program goes by."""
+    build = pathlib.Path(request.config.getoption("--omma")).resolve().parent
+    if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
+        pytest.skip("not a whole build")
+    assert subprocess.run(["cmake", "--install", build, "--prefix", tmp_path / "prefix"], capture_output=True, timeout=300).returncode == 0
+    names = ("attention", "omma", "service")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(user C)\nfind_package(ommatidia REQUIRED COMPONENTS attention omma service)\n"
+        + "".join(f"file(GENERATE OUTPUT {name} CONTENT $<TARGET_SONAME_FILE:ommatidia::{name}>)\n" for name in names))
+    done = subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "out", f"-DCMAKE_PREFIX_PATH={tmp_path}/prefix"], capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        soname = pathlib.Path((tmp_path / "out" / name).read_text())
+        assert soname.is_symlink() and soname.resolve().name.startswith("libomma"), soname
+
+
 def test_every_header_and_a_page_for_every_command(request, omma, tmp_path):
     build = pathlib.Path(request.config.getoption("--omma")).resolve().parent
     if not (build / "cmake_install.cmake").exists() or not (build / "libomma.so").exists() or not (build / "manual").exists():
