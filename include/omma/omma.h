@@ -24,6 +24,8 @@
  * - Strings are UTF-8.
  * - A failing call fills `error` (which may be NULL) and leaves its outputs untouched.
  * - Destroy functions accept NULL.
+ * - A child made by fork() has none of the threads of an engine or service: it must not call
+ *   anything with its parent's, nor destroy them or their models. It may open models of its own.
  *
  * "Bit-identical" means: on one machine, one build and one CPU level, regardless of batch, packing,
  * thread count and load. */
@@ -152,9 +154,10 @@ OMMA_API enum omma_status omma_preprocess(const struct omma_model *model, const 
 
 /* ---- text ---- */
 
-/* Token ids of a text; names of special tokens in it become these tokens. *n_tokens is always the
- * full number, of which at most `capacity` ids are stored. `tokens` may be NULL when capacity is 0.
- * Errors: FORMAT (invalid UTF-8, with the byte offset), LIMIT. */
+/* Token ids of a text; names of special tokens in it become these tokens. *n_tokens is the full
+ * number, also where they do not fit. With a capacity of 0 they are counted alone, and `tokens` may
+ * be NULL. Errors: FORMAT (invalid UTF-8, with the byte offset), ARGUMENT (field "ids": more than
+ * `capacity`, if that is not 0), LIMIT. */
 OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const char *text, size_t text_size, int32_t *tokens,
                                         size_t capacity, size_t *n_tokens, struct omma_error *error);
 
@@ -164,8 +167,9 @@ OMMA_API enum omma_status omma_tokenize(const struct omma_model *model, const ch
 OMMA_API enum omma_status omma_count_tokens(const struct omma_model *model, const char *text, size_t text_size, size_t limit,
                                             size_t *n_tokens, struct omma_error *error);
 
-/* The text of token ids. U+FFFD replaces invalid UTF-8. Sizes are as in omma_tokenize, in bytes; no
- * NUL is added. Errors: ARGUMENT (an id out of range, with its index). */
+/* The text of token ids. U+FFFD replaces invalid UTF-8. *text_size is the full number of bytes, of
+ * which at most `capacity` are stored; no NUL is added. `text` may be NULL when capacity is 0.
+ * Errors: ARGUMENT (an id out of range, with its index). */
 OMMA_API enum omma_status omma_detokenize(const struct omma_model *model, const int32_t *tokens, size_t n_tokens,
                                           bool skip_special, char *text, size_t capacity, size_t *text_size,
                                           struct omma_error *error);

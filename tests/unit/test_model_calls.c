@@ -449,6 +449,12 @@ static void text_goes_there_and_back(void **state) {
                "tokens[1]: expected 0 to 543, found 544", &error);
   assert_int_equal(size, 99);
   n = 77;
+  assert_fails(omma_tokenize(bare, text, sizeof text - 1, tokens, 2, &n, &error), OMMA_ERROR_ARGUMENT, "ids: room for 2, needs",
+               &error);
+  assert_string_equal(error.field, "ids");
+  assert_in_range(n, 3, 64);
+  assert_ok(omma_detokenize(bare, tokens, 1, false, back, 2, &size, &error), &error);
+  assert_int_equal(size, sizeof "<|im_start|>" - 1);
   assert_fails(omma_tokenize(bare, "ab\xff", 3, tokens, 64, &n, &error), OMMA_ERROR_FORMAT, "2", &error);
   omma_model_close(bare);
 }
