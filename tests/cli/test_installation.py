@@ -104,3 +104,11 @@ def test_encode_does_not_replace_a_device(omma, model, images):
     done = subprocess.run(encode(omma, model, images, "/dev/full"), capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and done.stderr.startswith("omma: /dev/full: ") and done.stderr.count("\n") == 1, done
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+@pytest.mark.parametrize("command, name", [("encode", "a.safetensors"), ("preprocess", "a.safetensors"), ("embed", "a.npy")])
+def test_a_file_that_may_not_grow(omma, images, tmp_path, command, name):
+    """By `ulimit -f`: a line, and nothing is left of the file. The signal ended the program."""
+    words = [omma.path, command, *[str(images / "meadow_163x97.jpg")] * 8, "-o", tmp_path / name]
+    done = subprocess.run(["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *map(str, words)], capture_output=True, timeout=60)
+    assert done.returncode == 1 and b"File too large" in done.stderr and not list(tmp_path.iterdir()), done

@@ -37,6 +37,7 @@ static void handle(int number) {
 bool ommai_interrupt_install(void) {
   struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
+  signal(SIGXFSZ, SIG_IGN);
   wake = eventfd(0, EFD_CLOEXEC);
   return wake >= 0 && sigaction(SIGINT, &action, NULL) == 0 && sigaction(SIGTERM, &action, NULL) == 0;
 }

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Takes SIGINT and SIGTERM over. Called once, before any thread is made. False when the system
- * refuses. */
+/* Takes SIGINT and SIGTERM over, and has a write to a file that may not grow fail instead of ending
+ * the program (SIGXFSZ). Called once, before any thread is made. False when the system refuses. */
 bool ommai_interrupt_install(void);
 
 /* From now on the first signal only sets the flag and ends a wait; a second one ends the program at
