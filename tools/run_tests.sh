@@ -89,9 +89,14 @@ run_script() {
 # level changes. --full has all everywhere.
 small=OMMA_TEST_SMALL=1
 by_level='^by-level$'
+# Tests of programs run in one of both builds: tests/support/builds.py. --full runs all in both.
+release_part="--part release"
+sanitized_part="--part sanitizers"
 if [ $full = yes ]; then
   small=
   by_level='^(unit|golden|fault)$'
+  release_part=
+  sanitized_part=
 fi
 
 # A build, at another priority: VARIANT [NICENESS]
@@ -220,18 +225,12 @@ more_servers() {
 
 last_servers() {
   run_pytest "server, l to z" tests/server/test_[l-z]*.py $on_release $more
-  run_pytest "command line, f" tests/cli/test_f*.py --omma build/release/omma $more
   run_pytest "commands of the documents" tests/docs --build build/release
 }
 
 programs() {
-  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma
-  run_pytest "command line, a to e" tests/cli/test_[a-e]*.py --omma build/release/omma $more
-}
-
-more_programs() {
-  run_pytest "command line, g to z" tests/cli/test_[g-z]*.py --omma build/release/omma $more
-  run_page
+  run_pytest "serving benchmark" tests/bench_client --omma build/release/omma $release_part
+  run_pytest "command line" tests/cli --omma build/release/omma $release_part $more
 }
 
 run_python() {
@@ -244,7 +243,7 @@ run_python() {
     more=--full
     on_release="$on_release --fake build/release/tests/omma_fake_server"
   fi
-  run_in_parallel servers more_servers last_servers programs more_programs
+  run_in_parallel servers more_servers last_servers programs run_page
   # Health checks have their times: not next to others that compute, unless these give way at once.
   run_in_parallel deployment sanitized_build
 }
@@ -266,24 +265,15 @@ sanitized_server() {
   run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
 }
 
-# The longest, whose parts have C tests under sanitizers, in the full tier alone: NAME FILES...
-sanitized_command_line() {
-  left_out="--deselect tests/cli/test_bench.py::test_bench_decode --deselect tests/cli/test_plan.py::test_plan_of_config_alone
-    --deselect tests/cli/test_quantized.py::test_quantised_checkpoints_answer_as_their_values --deselect tests/cli/test_bench.py::test_bench_scale
-    --deselect tests/cli/test_bench.py::test_counts_of_one_are_no_plurals"
-  if [ $full = yes ]; then left_out=; fi
-  run_pytest "$@" --omma build/asan/omma $left_out
-}
-
 sanitized_programs() {
-  run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma
-  sanitized_command_line "command line under sanitizers, a to c" tests/cli/test_[a-c]*.py
+  run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma $sanitized_part
+  run_pytest "command line under sanitizers, a to c" tests/cli/test_[a-c]*.py --omma build/asan/omma $sanitized_part
   run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
   run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
 }
 
 more_sanitized_programs() {
-  sanitized_command_line "command line under sanitizers, d to z" tests/cli/test_[d-z]*.py
+  run_pytest "command line under sanitizers, d to z" tests/cli/test_[d-z]*.py --omma build/asan/omma $sanitized_part
 }
 
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in

@@ -4,10 +4,13 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(REPOSITORY / "tests/support"))
+import builds
 
 # For a program that was built with sanitizers and draws a PNG.
 os.environ.setdefault("LSAN_OPTIONS", f"suppressions={REPOSITORY}/tests/support/leaks.supp:print_suppressions=0")
@@ -16,6 +19,15 @@ os.environ.setdefault("LSAN_OPTIONS", f"suppressions={REPOSITORY}/tests/support/
 def pytest_addoption(parser):
     parser.addoption("--omma", required=True, help="the program to test")
     parser.addoption("--model", default=str(REPOSITORY / "models/demo"), help="a model directory")
+    builds.add_option(parser)
+
+
+def pytest_configure(config):
+    builds.add_marks(config)
+
+
+def pytest_collection_modifyitems(config, items):
+    builds.select(config, items)
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,7 @@ def test_completions_backend(bench):
     assert result.json["generated_texts"] == ["abé"] * 4 and result.json["backend"] == "openai"
 
 
+@pytest.mark.release_too
 def test_times_are_the_scripts(bench):
     """Each moment lies between the stub's write and what can only come later; tokens are seen as
     they come, not all in the end."""

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.release_too
 STUB = pathlib.Path(__file__).parent / "stub_server.py"
 
 

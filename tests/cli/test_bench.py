@@ -31,6 +31,7 @@ def test_bench_attention(omma, segments):
     assert omma.json(*words, "--causal", "--window", "10")["flops"] == 2 * (32 + 32) * 4 * sum(seen)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("threads", "said"), [(1, "on 1 thread"), (2, "on 2 threads")])
 def test_counts_of_one_are_no_plurals(omma, no_weights, model, threads, said):
     machine = ["--threads", threads]
@@ -81,13 +82,12 @@ def test_bench_encoder(omma, model, sizes, batch):
         assert result["separate"]["packed_is_faster_by"] == pytest.approx(ratio)
 
 
+@pytest.mark.release_only
 @pytest.mark.parametrize("level", ["scalar", "avx2", "avx2_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_dotprod", "neon_bf16"])
 def test_bench_encoder_holds_its_estimate(omma, level):
     demo = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
     if level not in omma.json("info", "--json")["levels"]:
         pytest.skip(f"this CPU lacks the level {level}")
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer's shadow memory counts as taken")
     words = ["--model", demo, "--image-size", "700x1024", "--isa", level, "--threads", 2]
     result = omma.json("bench", "encoder", *words, "--repeat", 1, "--json")
     # The C library's heap is in no estimate either, and the kernel counts pages in lots of 64 for
@@ -97,6 +97,7 @@ def test_bench_encoder_holds_its_estimate(omma, level):
     assert re.search(rb"memory besides weights .* estimated .*\n  code, not in the estimate ", done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["qwen3_vl_tied", "qwen3_vl_moe", "kimi_vl"])
 def test_bench_decode(omma, name):
     words = ["bench", "decode", "--model", GOLDEN / name, "--threads", 1, "--tokens", 4, "--repeat", 2, "--dtype", "f32", "--json"]
@@ -124,6 +125,7 @@ def test_bench_decode(omma, name):
     assert long - short == 56 * config["num_hidden_layers"] * kept * 4
 
 
+@pytest.mark.long
 def test_bench_scale(omma, model):
     words = ["bench", "scale", "--model", model, "--threads", 2, "--image-size", "112x84", "--context", 70, "--repeat", 1,
              "--warmup", 0, "--memory-gbps", 300, "--tokens", 150]
@@ -145,6 +147,7 @@ def test_bench_scale(omma, model):
             assert size["efficiency"] == pytest.approx(times[1] / size["workers"] / size["ms"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work, names", [
     ("tower", ["tower"]), ("prefill", ["prefill"]), ("decode", ["decode, 1 row", "decode, 16 rows"]),
 ])
@@ -164,12 +167,14 @@ def test_bench_scale_of_one_work(omma, model, work, names):
     assert len(re.findall(here, omma(*words).stdout.decode())) == len(names)
 
 
+@pytest.mark.long
 def test_bench_scale_of_steps_needs_no_room_for_a_prompt(omma):
     """The demo model's, whose context is longer than the default --context."""
     found = omma.json("bench", "scale", "--threads", 1, "--repeat", 1, "--warmup", 0, "--tokens", 3, "--work", "decode", "--json")
     assert [work["work"] for work in found["works"]] == ["decode, 1 row", "decode, 16 rows"]
 
 
+@pytest.mark.long
 def test_bench_scale_shows_its_progress(omma, model):
     words = [ "bench", "scale", "--model", model, "--threads", "1", "--image-size", "112x84", "--context", "70",
              "--repeat", "8", "--warmup", "1", "--tokens", "20"]
@@ -181,6 +186,7 @@ def test_bench_scale_shows_its_progress(omma, model):
     assert lines and len({line.split(",")[-1] for line in lines}) > 1
 
 
+@pytest.mark.long
 def test_bench_scale_of_several_images(omma, model):
     words = ["bench", "scale", "--model", model, "--threads", 1, "--image-size", "112x84", "--context", 2, "--repeat", 1,
              "--warmup", 0, "--tokens", 60, "--dtype", "float32"]
@@ -203,6 +209,7 @@ def test_bench_scale_refuses(omma, no_weights, model):
     refused(omma("bench", "scale", "--model", no_weights), 1, "no_weights")
 
 
+@pytest.mark.long
 def test_bench_decode_of_many_answers(omma, model):
     result = omma.json("bench", "decode", "--model", model, "--threads", 1, "--tokens", 600, "--context", "70", "--repeat", 1,
                        "--warmup", 0, "--batch", 3, "--temperature", 0.8, "--top-p", 0.9, "--json")
@@ -212,6 +219,7 @@ def test_bench_decode_of_many_answers(omma, model):
     assert "prefill_ms_min" not in context
 
 
+@pytest.mark.long
 def test_bench_decode_shows_its_progress(omma, model):
     """One line for all runs, which counts them."""
     words = [ "bench", "decode", "--model", model, "--threads", "1", "--context", "9,65", "--tokens", "100",

@@ -112,6 +112,7 @@ def test_invalid_utf8(omma, no_weights):
     refused(omma("tokenize", "--model", no_weights, stdin=b"abc\xff"), 1, "3")
 
 
+@pytest.mark.release_only
 @pytest.mark.parametrize("command", [["chat", "hello"], ["serve", "--port", "0"]])
 def test_engine_that_gets_no_memory_states_what_helps(omma, model, command):
     error = limited_to(omma, 2000000, *command, "--model", model, "--kv-cache-bytes", "64G", "--threads", "1").splitlines()[-1]

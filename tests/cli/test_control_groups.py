@@ -100,11 +100,10 @@ def stopped_periods(group):
     return int(counts["nr_periods"]), int(counts["nr_throttled"])
 
 
+@pytest.mark.release_only
 def test_nobody_is_stopped_by_a_quota_of_as_many_cpus_as_threads(omma, make_group):
     """Threads that look for work take from the quota, too: with as many as it has CPUs the group
     keeps within it."""
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer has threads of its own")
     group = make_group("cpu")
     set_quota(group, 1)
     for _ in range(100):  # one answer may be over within a period
@@ -123,10 +122,9 @@ def limited(make_group, estimate, below):
     return group
 
 
+@pytest.mark.release_only
 @pytest.mark.parametrize("command", [["chat", "hello"], ["serve", "--port", "0"]])
 def test_a_limit_of_memory_below_the_estimate_is_a_line(omma, model, make_group, command):
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer takes more than that by itself")
     cache = ["--kv-cache-bytes", "1G"]
     estimate = omma.json("plan", "64x64", "--model", model, *cache, "--json")["memory"]["total_bytes"]
     group = limited(make_group, estimate, 512)
@@ -136,14 +134,14 @@ def test_a_limit_of_memory_below_the_estimate_is_a_line(omma, model, make_group,
     assert "memory limit of this process's control group leaves" in error and "--kv-cache-bytes" in error, error
 
 
+@pytest.mark.release_only
 def test_a_limit_of_memory_below_the_weights_is_a_line(omma, make_group):
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer takes more than that by itself")
     weights = omma.json("plan", "64x64", "--model", DEMO, "--json")["memory"]["weight_bytes"]
     ended = run_in(limited(make_group, weights, 0), omma.path, "chat", "--model", DEMO, "hello")
     assert ended.returncode == 1 and b"the weights take" in ended.stderr, ended
 
 
+@pytest.mark.release_too
 def test_within_a_limit_of_memory_the_cache_is_as_large_as_fits(omma, model, make_group):
     group = limited(make_group, 400 * MIB, 0)
     ended = run_in(group, omma.path, "chat", "--model", model, "--prompt", "hello", "--max-tokens", "2")

@@ -85,10 +85,9 @@ def test_encode_names_a_bad_file_and_writes_the_others(omma, model, images, tmp_
     assert not target.exists() and sorted(file.name for file in tmp_path.iterdir()) == ["bad.png", "narrow.png"]
 
 
+@pytest.mark.release_only
 def test_encode_takes_memory_for_a_group_of_images_alone(omma, request, model, tmp_path):
     """40 images of 18 MB decoded: the growth from 4 of them is far from 36 of them."""
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer keeps memory of its own")
     photo = tmp_path / "photo.jpg"
     Image.new("RGB", (3000, 2000), (90, 140, 60)).save(photo)
 

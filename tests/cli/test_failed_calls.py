@@ -12,6 +12,7 @@ import pytest
 
 from omma_program import Omma
 
+pytestmark = pytest.mark.release_only
 # Without a budget it follows the free memory.
 # What is chosen by the free memory differs from limit to limit.
 BUDGET = ["--kv-cache-bytes", "25165824"]

@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.release_only
 PROGRAMS = ["omma", "omma-bench"]
 FILES = [*PROGRAMS, "libomma.so", "libomma-attention.so"]
 

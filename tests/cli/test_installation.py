@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.release_too
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 

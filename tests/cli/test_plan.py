@@ -119,6 +119,7 @@ def test_every_stored_config_is_estimated():
     assert {file.stem for file in CONFIGS.glob("*.json")} == set(RELEASED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RELEASED)
 def test_plan_of_config_alone(omma, tmp_path, name):
     family, n_layers, billions, tied = RELEASED[name]
@@ -292,6 +293,7 @@ def test_plan_warns_of_weights_that_do_not_fit(omma, tmp_path):
         assert re.search(r"the weights take 4\d\d GiB, and [0-9.]+ [MG]iB of memory are free", warnings), warnings
 
 
+@pytest.mark.release_only
 def test_plan_warns_of_a_total_that_does_not_fit(omma, no_weights, tmp_path):
     shutil.copy(CONFIGS / "qwen3-vl-2b.json", tmp_path / "config.json")
     warnings = limited_to(omma, 5000000, "plan", tmp_path, "4032x3024")

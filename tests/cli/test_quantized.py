@@ -155,6 +155,7 @@ def answers(omma, folder, tmp_path, *words):
     return json.loads(made.read_text())["response"]["body"]["choices"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("model", MODELS)
 def test_quantised_checkpoints_answer_as_their_values(omma, tmp_path, model, form):

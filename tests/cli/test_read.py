@@ -318,10 +318,8 @@ def test_many_pages(omma, words, tmp_path):
 
 
 @needs_poppler
+@pytest.mark.release_only
 def test_memory_does_not_grow_with_the_pages(omma, words, tmp_path):
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer keeps memory of its own")
-
     def peak(n):
         process = subprocess.Popen([omma.path, *map(str, words), *map(str, save(tmp_path, many=pdf_files.pages(n)))], stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)

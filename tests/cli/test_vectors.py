@@ -149,11 +149,10 @@ def test_lines_of_what_fails_say_why(omma, embedder, reranker, command, words):
         assert part in error, errors
 
 
+@pytest.mark.release_only
 def test_memory_does_not_grow_with_the_inputs(omma, embedder, images):
     """800 images of 190 KB each when decoded come through a pipe. Their files do not differ, which
     nothing here makes use of; 3 MiB are far from what keeping anything of them would take."""
-    if omma.is_instrumented():
-        pytest.skip("a sanitizer keeps memory of its own")
     line = json.dumps({"image": str(images / "harbour_301x211.jpg")}).encode() + b"\n"
     words = [omma.path, "embed", str(embedder), "--input", "-", "--output", "-", "--max-pixels", "4096"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
