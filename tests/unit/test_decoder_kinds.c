@@ -34,6 +34,9 @@ static int tear_down(void **state) {
   return 0;
 }
 
+/* Of small runs each test has one of both types of a kind, `odd` the other one of it. */
+static bool left_out(int fixture, bool odd) { return test_small() && fixture % 2 != (fixture / 2 + odd) % 2; }
+
 static double distance(const float *got, const double *expected) {
   double difference = 0, size = 0;
   for (int i = 0; i < DECODER_VOCAB; i++) {
@@ -73,17 +76,23 @@ static void logits_match_double_precision(void **state) {
 
 static void cutting_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_cutting(&fixtures[f].decoder, &sizes, prompt);
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) {
+    if (!left_out(f, false)) decoder_bench_check_cutting(&fixtures[f].decoder, &sizes, prompt);
+  }
 }
 
 static void sharing_a_chunk_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_sharing(&fixtures[f].decoder, &sizes, prompt);
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) {
+    if (!left_out(f, true)) decoder_bench_check_sharing(&fixtures[f].decoder, &sizes, prompt);
+  }
 }
 
 static void the_batch_does_not_change_a_bit(void **state) {
   (void)state;
-  for (int f = 0; f < 2 * DECODER_KINDS; f++) decoder_bench_check_batch(&fixtures[f].decoder, &sizes, prompt);
+  for (int f = 0; f < 2 * DECODER_KINDS; f++) {
+    if (!left_out(f, false)) decoder_bench_check_batch(&fixtures[f].decoder, &sizes, prompt);
+  }
 }
 
 /* f32 layers over a KV cache in bf16. */
@@ -127,7 +136,7 @@ static void an_int8_cache_keeps_every_promise(void **state) {
   (void)state;
   for (int f = 0; f < 2 * DECODER_KINDS; f++) {
     struct ommai_decoder decoder = fixtures[f].decoder;
-    if (!decoder.config.layers[0].mixer->int8_cache) continue;
+    if (!decoder.config.layers[0].mixer->int8_cache || left_out(f, true)) continue;
     decoder.kv_type = OMMA_INT8;
     double error = keep_promises(&decoder, &fixtures[f]);
     if (!(error > 1e-5 && error < 3e-2)) fail_msg("decoder %d: distance %g", f, error);

@@ -87,26 +87,32 @@ struct problem {
   float *y; /* [ROWS][n_out], expected */
 };
 
-/* The definition, in double where it is exact, and one rounding after another where it rounds. */
-static float expected_output(const struct problem *p, int64_t row, int64_t out) {
-  const struct stored *s = &p->stored;
-  int64_t stride = s->n_in + X_GAP;
-  float max_abs = 0, sum = 0;
-  for (int64_t k = 0; k < s->n_in; k++) max_abs = fmaxf(max_abs, fabsf(fixture_get(p->x, row * stride + k, p->spec.compute)));
+/* The integers of a row of inputs, and their scale. */
+static float quantise_row(const struct problem *p, int64_t row, double *x) {
+  int64_t n_in = p->stored.n_in, stride = n_in + X_GAP;
+  float max_abs = 0;
+  for (int64_t k = 0; k < n_in; k++) max_abs = fmaxf(max_abs, fabsf(fixture_get(p->x, row * stride + k, p->spec.compute)));
   float inverse = max_abs > 0 ? 127.0f / max_abs : 0.0f;
+  for (int64_t k = 0; k < n_in; k++) x[k] = rint((double)(fixture_get(p->x, row * stride + k, p->spec.compute) * inverse));
+  return max_abs / 127.0f;
+}
+
+/* The definition, in double where it is exact, and one rounding after another where it rounds. */
+static float expected_output(const struct problem *p, const double *x, float scale, int64_t out) {
+  const struct stored *s = &p->stored;
+  float sum = 0;
   int64_t group = p->spec.group ? p->spec.group : s->n_in;
   for (int64_t first = 0; first < s->n_in; first += group) {
     double acc = 0, x_sum = 0;
     int64_t end = first + group < s->n_in ? first + group : s->n_in, at = out * (s->n_in / s->group) + first / s->group;
     for (int64_t k = first; k < end; k++) {
-      double x = rint((double)(fixture_get(p->x, row * stride + k, p->spec.compute) * inverse));
-      acc += x * (s->q[out * s->n_in + k] - s->zero);
-      x_sum += x;
+      acc += x[k] * (s->q[out * s->n_in + k] - s->zero);
+      x_sum += x[k];
     }
     sum = fmaf((float)acc, s->scales[at], sum);
     if (s->has_minimums) sum = fmaf(-s->minimums[at], (float)x_sum, sum);
   }
-  float scale = max_abs / 127.0f, product = sum * scale;
+  float product = sum * scale;
   return product + (p->bias ? p->bias[out] : 0.0f);
 }
 
@@ -131,9 +137,12 @@ static void problem_make(struct problem *p, int bits, int64_t n_out, int64_t n_i
     fixture_put(p->x, i, gap ? NAN : test_random_normal(&random), compute);
   }
   for (int64_t k = 0; k < n_in; k++) fixture_put(p->x, 5 * (n_in + X_GAP) + k, 0.0f, compute);
+  double *row_x = malloc((size_t)n_in * sizeof *row_x);
   for (int64_t row = 0; row < ROWS; row++) {
-    for (int64_t out = 0; out < n_out; out++) p->y[row * n_out + out] = expected_output(p, row, out);
+    float scale = quantise_row(p, row, row_x);
+    for (int64_t out = 0; out < n_out; out++) p->y[row * n_out + out] = expected_output(p, row_x, scale, out);
   }
+  free(row_x);
 }
 
 static void problem_free(struct problem *p) {
