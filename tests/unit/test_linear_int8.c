@@ -162,6 +162,8 @@ static void tiles_agree_with_double_precision(void **state) {
       struct problem p;
       problem_make(&p, shapes[i][0], shapes[i][1], compute, i % 3 != 2);
       for (enum ommai_activation activation = OMMAI_ACTIVATION_NONE; activation < OMMAI_ACTIVATIONS; activation++) {
+        bool of_shape = activation == (enum ommai_activation)(i % OMMAI_ACTIVATIONS);
+        if (test_small() && activation != OMMAI_ACTIVATION_NONE && !of_shape) continue;
         check_call(&p, OMMA_F32, activation, false);
         if (activation == OMMAI_ACTIVATION_NONE) check_call(&p, OMMA_F32, activation, true);
         if (compute == OMMA_BF16) check_call(&p, OMMA_BF16, activation, false);
