@@ -212,9 +212,10 @@ more_servers() {
   # are the same with any.
   ignored=
   # In the full tier those whose requests may go to any model run on these too.
-  any_model="traces keys generation_config hostile_grammars engines field_types clock"
+  any_model="traces keys generation_config hostile_grammars engines field_types clock framing slow_clients bursts crowd openapi cross_origin
+    page vllm_metrics"
   if [ $full = yes ]; then any_model=; fi
-  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events encoder_proxy \
+  for name in connections load http_conformance failed_calls image_flood descriptors shared_encodings hostile_images access service tls forced_bytes kv_events draft_models encoder_proxy \
     encoder_proxy_faults vectors sleep $any_model; do
     ignored="$ignored --ignore tests/server/test_$name.py"
   done

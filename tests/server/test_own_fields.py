@@ -6,7 +6,7 @@ import json
 
 import pytest
 from images import image_part, png, text_part
-from server_process import read_until, stream_events
+from server_process import parse_events, read_until, split_chunks, stream_events
 
 TIMES = ["queue", "decode_image", "preprocess", "encode", "prefill", "decode", "first_token", "total"]
 WISHES = {"details": True, "progress": True}
@@ -78,12 +78,17 @@ def test_progress_begins_with_the_images(server):
 
 @pytest.mark.real_only
 def test_progress_of_a_request_that_waits(start):
-    """The smallest models end an answer within 20 ms, so twenty are before it."""
+    """The smallest models end an answer within 20 ms, so twenty are before it. They end when the
+    first line about the wait is there."""
     server = start(max_num_seqs="1")
     with contextlib.ExitStack() as others:
         streams = [others.enter_context(server.open_stream("hello", max_tokens=300, ignore_eos=True)) for _ in range(20)]
         read_until(streams[0], b"data: ")
-        progress = comments(stream_events(server, max_tokens=2, ommatidia={"progress": True}))
+        with server.open_stream(max_tokens=2, ommatidia={"progress": True}) as waiting:
+            data = read_until(waiting, b'"queue"')
+            others.close()
+            data = read_until(waiting, b"0\r\n\r\n", data)
+    progress = comments(parse_events(split_chunks(data)[1]))
     waits = [event for event in progress if event.get("stage") == "queue"]
     assert waits and all(event["done"] == 0 and 1 <= event["total"] <= 20 for event in waits), progress
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_only
 QUESTION = {"type": "text", "text": "What is it?"}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def needs_hiredis(omma):
     done = subprocess.run([omma, "serve", "/nowhere", "--encoder-cache-url", "redis://127.0.0.1:1"], capture_output=True, timeout=60)
     if b"built without" in done.stderr:
