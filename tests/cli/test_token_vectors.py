@@ -141,6 +141,7 @@ def test_lines_and_refusals(omma, tmp_path):
     assert done.returncode != 0 and len(done.stderr.decode().strip().splitlines()) == 1
 
 
+@pytest.mark.long
 def test_the_demo_model_finds_what_is_asked_for(omma, tmp_path):
     """Measured: 0.92 and 0.34 (models/demo/README.md)."""
     found = train_demo_vectors.measure(pathlib.Path(omma.path), ROOT / "models" / "demo", tmp_path, 20_001, 200)

@@ -111,7 +111,7 @@ static void images_are_bit_identical_in_any_batch(void **state) {
                                                                                             images[2], images[1], images[0]};
   for (size_t m = 0; golden_models[m]; m++) {
     struct omma_embeddings *alone = encode(golden_models[m], OMMA_WEIGHTS_INT8, 1, forward, N_IMAGES, false);
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int threads = test_small() ? 1 + (int)(m % 3) : 1; threads <= 3; threads += test_small() ? 3 : 1) {
       struct omma_embeddings *packed = encode(golden_models[m], OMMA_WEIGHTS_INT8, threads, backward, N_IMAGES, true);
       for (size_t i = 0; i < N_IMAGES; i++) {
         struct omma_image_embeddings a, b;

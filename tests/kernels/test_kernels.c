@@ -12,7 +12,7 @@
 #include "kernels/kernel_sweep.h"
 #include "kernels/kernel_timing.h"
 
-enum { DEFAULT_ROUNDS = 120, SMALL_ROUNDS = 20, DEFAULT_EDGES = 80, SMALL_EDGES = 40, DEFAULT_SEED = 1 };
+enum { DEFAULT_ROUNDS = 120, SMALL_ROUNDS = 10, DEFAULT_EDGES = 80, SMALL_EDGES = 40, DEFAULT_SEED = 1 };
 
 /* What became of an entry. */
 struct outcome {
