@@ -123,16 +123,28 @@ static void values(const void *context, int64_t output, int64_t first, int64_t n
   for (int64_t i = 0; i < n && view->showing == OMMAI_GGUF_DECAYS; i++) out[i] = (float)log(-(double)out[i]);
 }
 
+/* Where the view's group lies. */
+static void place_group(const struct ommai_gguf_view *view, int64_t *output, int64_t *group) {
+  int64_t size = view->rows.format->group_size;
+  if (view->columns) {
+    *group = place(view, *group * size, NULL) / size;
+  } else {
+    *output = place(view, *output, NULL);
+  }
+}
+
 static void integers(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum) {
   const struct ommai_gguf_view *view = context;
-  int64_t size = view->rows.format->group_size;
   const struct ommai_stored_matrix stored = ommai_gguf_stored_matrix(&view->rows);
-  if (view->columns) {
-    group = place(view, group * size, NULL) / size;
-  } else {
-    output = place(view, output, NULL);
-  }
+  place_group(view, &output, &group);
   stored.integers(&view->rows, output, group, q, scale, minimum);
+}
+
+static void factors(const void *context, int64_t output, int64_t group, struct ommai_scale_factors *out) {
+  const struct ommai_gguf_view *view = context;
+  const struct ommai_stored_matrix stored = ommai_gguf_stored_matrix(&view->rows);
+  place_group(view, &output, &group);
+  stored.factors(&view->rows, output, group, out);
 }
 
 struct ommai_stored_matrix ommai_gguf_view_stored(const struct ommai_gguf_view *view) {
@@ -144,5 +156,8 @@ struct ommai_stored_matrix ommai_gguf_view_stored(const struct ommai_gguf_view *
   stored.context = view;
   stored.values = values;
   stored.integers = integers;
+  stored.factors = factors;
+  /* and so must groups with factors in common */
+  if (view->columns && stored.shared && (view->unit % stored.shared || view->fixed % stored.shared)) stored.shared = 0;
   return stored;
 }

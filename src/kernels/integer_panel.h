@@ -32,6 +32,10 @@ struct ommai_integer_panel {
   const float *scales;   /* [n_groups][64], groups scale_stride apart */
   const float *minimums; /* likewise; NULL: none */
   int64_t scale_stride;  /* floats */
+  /* NULL, or, for kernels that take them, what scales and minimums are multiplied by, exactly: for
+   * each group, scale_stride apart. Of the others there is one for 2^shared groups then. */
+  const int8_t *codes;
+  int shared;
   /* [64]; NULL where the rows have no zero points; else there is one group */
   const int32_t *weight_sums;
   int64_t n_groups, group; /* of `group` inputs, the last may end at k_padded */
@@ -60,6 +64,7 @@ typedef void (*ommai_integer_row_kernel)(const struct ommai_integer_panel *panel
 struct ommai_integer_kernels {
   enum ommai_cpu_level level;
   bool uses_vnni; /* at level avx512 beyond what the level has: see ommai_cpu_has_vnni */
+  bool takes_codes; /* else a panel's must be NULL */
   ommai_integer_kernel s8, u4;
   /* NULL: memory brings one panel after the other as fast */
   ommai_integer_row_kernel row_s8, row_u4;

@@ -15,6 +15,7 @@ struct integer_block {
   const uint8_t *weights; /* from the block's first input on */
   const int8_t *x;        /* likewise, of the first row */
   int64_t stride, n_rows, n_k;
+  int64_t group;                  /* which one it is */
   const float *scales, *minimums; /* the group's */
   const int32_t *x_sums;          /* the group's, of the first row; next row's n_groups further */
   const int32_t *zeros;
@@ -44,6 +45,7 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
     struct integer_block block = {.panel = panel,
                                   .stride = rows->stride,
                                   .n_rows = rows->n_rows,
+                                  .group = g,
                                   .scales = panel->scales + g * panel->scale_stride,
                                   .minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL,
                                   .x_sums = rows->sums + g,

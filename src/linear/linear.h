@@ -82,7 +82,7 @@ size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
 /* Bytes of a layer's weights and their scales, without padding. */
-int64_t ommai_linear_read_bytes(const struct ommai_linear_spec *spec);
+int64_t ommai_linear_read_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
 /* The value that stands for W[output][input] in the packed layer: for tests. */
 float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int64_t input);

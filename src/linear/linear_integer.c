@@ -58,12 +58,14 @@ static struct ommai_integer_panel panel_at(const struct ommai_linear *linear, in
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_integer_weights *own = linear->own;
   int64_t n_groups = ommai_integer_n_groups(spec), floats = spec->has_minimums ? 2 * PANEL : PANEL;
-  const float *scales = own->scales + panel * n_groups * floats;
+  const float *scales = own->scales + panel * ommai_integer_panel_floats(spec);
   return (struct ommai_integer_panel){
       .weights = (const uint8_t *)linear->weights + panel * ommai_weights_panel_elements(linear->packed.layout, spec->n_in),
       .scales = scales,
       .minimums = spec->has_minimums ? scales + PANEL : NULL,
       .scale_stride = floats,
+      .codes = own->codes ? own->codes + panel * ommai_integer_panel_scales(spec) : NULL,
+      .shared = ommai_integer_shared_log2(spec),
       .weight_sums = own->weight_sums ? own->weight_sums + panel * PANEL : NULL,
       .n_groups = n_groups,
       .group = spec->group ? spec->group : padded_k(linear),
@@ -82,9 +84,12 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
 
 static float weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
   const struct ommai_integer_panel panel = panel_at(linear, output / PANEL);
-  const int64_t column = output % PANEL, at = input / panel.group * panel.scale_stride + column;
+  const int64_t column = output % PANEL, g = input / panel.group, at = (g >> panel.shared) * panel.scale_stride + column;
+  const int8_t *codes = panel.codes ? panel.codes + g * panel.scale_stride + column : NULL;
   const int q = ommai_integer_traits(&linear->spec)->load(panel.weights, input, column);
-  return panel.scales[at] * (float)(q - panel.zero) - (panel.minimums ? panel.minimums[at] : 0.0f);
+  const float scale = panel.scales[at] * (codes ? (float)codes[0] : 1.0f);
+  if (!panel.minimums) return scale * (float)(q - panel.zero);
+  return scale * (float)(q - panel.zero) - panel.minimums[at] * (codes ? (float)codes[PANEL] : 1.0f);
 }
 
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */

@@ -20,15 +20,28 @@ int ommai_integer_zero(const struct ommai_linear_spec *spec) {
   return spec->has_minimums ? 0 : ommai_integer_traits(spec)->zero;
 }
 
-int64_t ommai_integer_scale_bytes(const struct ommai_linear_spec *spec) {
-  return ommai_integer_n_groups(spec) * (spec->has_minimums ? 2 : 1) * (int64_t)sizeof(float);
-}
-
 /* Floats of a group of a panel's outputs. */
 static int64_t group_floats(const struct ommai_linear_spec *spec) { return spec->has_minimums ? 2 * PANEL : PANEL; }
 
+int64_t ommai_integer_panel_scales(const struct ommai_linear_spec *spec) {
+  return ommai_integer_n_groups(spec) * group_floats(spec);
+}
+
+int64_t ommai_integer_panel_floats(const struct ommai_linear_spec *spec) {
+  return spec->shared ? spec->n_in / spec->shared * group_floats(spec) : ommai_integer_panel_scales(spec);
+}
+
+int64_t ommai_integer_scale_bytes(const struct ommai_linear_spec *spec) {
+  int64_t codes = spec->shared ? ommai_integer_panel_scales(spec) : 0;
+  return (ommai_integer_panel_floats(spec) * (int64_t)sizeof(float) + codes) / PANEL;
+}
+
 static size_t n_scales(const struct ommai_linear_spec *spec) {
-  return (size_t)(ommai_div_up(spec->n_out, PANEL) * ommai_integer_n_groups(spec) * group_floats(spec));
+  return (size_t)(ommai_div_up(spec->n_out, PANEL) * ommai_integer_panel_floats(spec));
+}
+
+static size_t n_codes(const struct ommai_linear_spec *spec) {
+  return spec->shared ? (size_t)(ommai_div_up(spec->n_out, PANEL) * ommai_integer_panel_scales(spec)) : 0;
 }
 
 static size_t n_weight_sums(const struct ommai_linear_spec *spec) {
@@ -36,7 +49,7 @@ static size_t n_weight_sums(const struct ommai_linear_spec *spec) {
 }
 
 size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec) {
-  return n_scales(spec) * sizeof(float) + n_weight_sums(spec) * sizeof(int32_t);
+  return n_scales(spec) * sizeof(float) + n_codes(spec) + n_weight_sums(spec) * sizeof(int32_t);
 }
 
 enum omma_status ommai_integer_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
@@ -63,12 +76,27 @@ enum omma_status ommai_integer_check(const struct ommai_linear_context *context,
 
 /* ---- integers of a file ---------------------------------------------------------------------- */
 
+int ommai_integer_shared_log2(const struct ommai_linear_spec *spec) {
+  int log2 = 0;
+  if (!spec->shared) return 0;
+  while (spec->group << log2 < spec->shared) log2++;
+  return spec->group << log2 == spec->shared ? log2 : -1;
+}
+
+/* Whether the source has the factors of its scales as the layer keeps them: a layer's group lies in
+ * one of the source's. */
+static bool has_factors(const struct ommai_linear_spec *spec, const struct ommai_stored_matrix *stored) {
+  bool fits = stored->shared == spec->shared && spec->group > 0 && spec->n_in % spec->shared == 0;
+  return fits && ommai_integer_shared_log2(spec) >= 0 && stored->zero == 0;
+}
+
 /* Whether the source's integers can be taken as they are. */
 static bool takes_integers(const struct ommai_linear_spec *spec, const struct ommai_linear_source *source) {
   const struct ommai_stored_matrix *stored = source->stored;
   if (!stored || source->transposed) return false;
   if (stored->bits != ommai_linear_format(spec->format)->stored_bits || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
   if (stored->group < 1 || spec->n_in % stored->group != 0) return false;
+  if (spec->shared && !has_factors(spec, stored)) return false;
   bool whole = stored->group == spec->n_in;
   if (!whole && (spec->group == 0 || stored->group % spec->group != 0)) return false;
   if (spec->has_minimums) return stored->zero == 0 || !stored->has_minimums;
@@ -108,8 +136,13 @@ static bool find_exact(const struct ommai_linear_source *sources, int n_sources,
     common = a;
   }
   if (common > 0 && (made.group = group_within(common)) == 0) return false;
+  made.shared = 0;
   for (int i = 0; i < n_sources; i++) {
     if (!takes_integers(&made, &sources[i])) return false;
+  }
+  made.shared = sources[0].stored->shared;
+  for (int i = 0; i < n_sources; i++) {
+    if (made.shared && !has_factors(&made, sources[i].stored)) made.shared = 0;
   }
   *spec = made;
   return true;
@@ -140,6 +173,7 @@ struct filling {
   int64_t first, end, column; /* struct ommai_panel_rows */
   uint8_t *weights;
   float *scales;
+  int8_t *codes;
 };
 
 void ommai_integer_store_s8(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel) {
@@ -220,6 +254,24 @@ static void store_scales(const struct filling *filling, int64_t column, int64_t 
   }
 }
 
+/* The same, as factors. */
+static void store_factors(const struct filling *filling, int64_t row, int64_t column, int64_t k) {
+  const struct ommai_linear_spec *spec = filling->spec;
+  const struct ommai_stored_matrix *stored = filling->source->stored;
+  const int64_t floats = group_floats(spec);
+  struct ommai_scale_factors factors;
+  stored->factors(stored->context, filling->source->first_output + row, k / stored->group, &factors);
+  float *scales = filling->scales + k / spec->shared * floats + column;
+  scales[0] = factors.scale;
+  if (!stored->has_minimums) factors.minimum = factors.minimum_code = 0;
+  if (spec->has_minimums) scales[PANEL] = factors.minimum;
+  for (int64_t g = k / spec->group; g * spec->group < k + stored->group; g++) {
+    int8_t *codes = filling->codes + g * floats + column;
+    codes[0] = factors.scale_code;
+    if (spec->has_minimums) codes[PANEL] = factors.minimum_code;
+  }
+}
+
 static void take_integers(const struct filling *filling) {
   const struct ommai_stored_matrix *stored = filling->source->stored;
   int8_t q[OMMAI_LINEAR_MAX_INT8_INPUTS];
@@ -228,7 +280,11 @@ static void take_integers(const struct filling *filling) {
     for (int64_t k = 0; k < filling->spec->n_in; k += stored->group) {
       float scale, minimum = 0.0f;
       stored->integers(stored->context, filling->source->first_output + row, k / stored->group, q, &scale, &minimum);
-      store_scales(filling, column, k, stored->group, scale, stored->has_minimums ? minimum : 0.0f);
+      if (filling->spec->shared) {
+        store_factors(filling, row, column, k);
+      } else {
+        store_scales(filling, column, k, stored->group, scale, stored->has_minimums ? minimum : 0.0f);
+      }
       filling->traits->store(q, k, stored->group, column, filling->weights);
     }
   }
@@ -246,7 +302,8 @@ static void fill_panel(const struct ommai_linear *linear, const struct ommai_pan
       .end = rows->end,
       .column = rows->column,
       .weights = (uint8_t *)linear->weights + rows->panel * ommai_weights_panel_bytes(linear->packed.layout, spec->n_in),
-      .scales = own->scales + rows->panel * ommai_integer_n_groups(spec) * group_floats(spec)};
+      .scales = own->scales + rows->panel * ommai_integer_panel_floats(spec),
+      .codes = own->codes ? own->codes + rows->panel * ommai_integer_panel_scales(spec) : NULL};
   if (takes_integers(spec, rows->source)) {
     take_integers(&filling);
   } else if (spec->group) {
@@ -269,8 +326,10 @@ static void sum_task(void *context, int64_t panel, int worker) {
 }
 
 static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct omma_error *error) {
-  if (spec->has_minimums) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "has_minimums", "linear layer: only stored integers have minimums");
+  if (spec->has_minimums || spec->shared) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, spec->shared ? "shared" : "has_minimums",
+                            "linear layer: only stored integers have %s",
+                            spec->shared ? "factors of their scales" : "minimums");
   }
   if (ommai_integer_traits(spec)->max == 0 && spec->group == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group", "linear layer: to quantise to %s takes groups of inputs",
@@ -290,6 +349,10 @@ enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct om
   if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
   own->scales = ommai_allocate(allocator, n_scales(spec), sizeof *own->scales);
   if (!own->scales) return ommai_fail_memory(error, "scales", n_scales(spec) * sizeof *own->scales);
+  if (spec->shared) {
+    own->codes = ommai_allocate(allocator, n_codes(spec), sizeof *own->codes);
+    if (!own->codes) return ommai_fail_memory(error, "scales", n_codes(spec));
+  }
   ommai_linear_pack_panels(linear, sources, n_sources, team, fill_panel);
   if (spec->inputs != OMMAI_INPUTS_RANGE) return OMMA_OK;
   own->weight_sums = ommai_allocate(allocator, n_weight_sums(spec), sizeof *own->weight_sums);
@@ -303,6 +366,7 @@ void ommai_integer_release(struct ommai_linear *linear) {
   struct ommai_integer_weights *own = linear->own;
   if (!own) return;
   if (own->weight_sums) ommai_release(allocator, own->weight_sums, n_weight_sums(&linear->spec), sizeof *own->weight_sums);
+  if (own->codes) ommai_release(allocator, own->codes, n_codes(&linear->spec), sizeof *own->codes);
   ommai_release(allocator, own->scales, n_scales(&linear->spec), sizeof *own->scales);
   ommai_release(allocator, own, 1, sizeof *own);
 }

@@ -53,6 +53,9 @@ struct ommai_linear_spec {
    * OMMAI_LINEAR_MAX_GROUP; the last may be less */
   int64_t group;
   bool has_minimums; /* weights that are integers in their source only; others are symmetric */
+  /* inputs, whole groups, whose scales and minimums are 8-bit integers times one float each; 0:
+   * they are floats. Of weights that are integers in their source only */
+  int64_t shared;
   enum ommai_linear_inputs inputs;
 };
 

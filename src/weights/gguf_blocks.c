@@ -110,11 +110,16 @@ static void unpack_scales(const unsigned char *bytes, int64_t group, int *scale,
   }
 }
 
+static void set_scales(struct ommai_gguf_group *out, float scale, int scale_code, float minimum, int minimum_code) {
+  out->factors = (struct ommai_scale_factors){scale, minimum, (int8_t)scale_code, (int8_t)minimum_code};
+  out->scale = scale * (float)scale_code;
+  out->minimum = minimum * (float)minimum_code;
+}
+
 static void load_scales(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   int scale, minimum;
   unpack_scales(block + 4, group, &scale, &minimum);
-  out->scale = load_f16(block) * (float)scale;
-  out->minimum = load_f16(block + 2) * (float)minimum;
+  set_scales(out, load_f16(block), scale, load_f16(block + 2), minimum);
 }
 
 /* Group g's 4 bits: low halves of 32 bytes for even groups, the high halves of the same bytes for
@@ -144,7 +149,7 @@ static void q5_k_group(const unsigned char *block, int64_t group, struct ommai_g
 static void q6_k_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   int half = (int)group / 8, part = (int)group % 8 / 2, offset = (int)group % 2 * 16;
   const unsigned char *low = block + half * 64 + part % 2 * 32 + offset, *high = block + 128 + half * 32 + offset;
-  out->scale = load_f16(block + 208) * (float)(int8_t)block[192 + group];
+  set_scales(out, load_f16(block + 208), (int8_t)block[192 + group], 0, 0);
   for (int j = 0; j < 16; j++) {
     int bits = (low[j] >> part / 2 * 4 & 15) | (high[j] >> part * 2 & 3) << 4;
     out->q[j] = (int8_t)(bits - 32);
@@ -155,7 +160,7 @@ static void q6_k_group(const unsigned char *block, int64_t group, struct ommai_g
  * table[q]. */
 static void iq4_xs_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
   int low = block[4 + group / 2] >> (group % 2 ? 4 : 0) & 15, high = load_u16(block + 2) >> 2 * group & 3;
-  out->scale = load_f16(block) * (float)((low | high << 4) - 32);
+  set_scales(out, load_f16(block), (low | high << 4) - 32, 0, 0);
   split_halves(block + 8 + group * 16, out->q);
   look_up(iq4_values, out->q);
 }
@@ -286,6 +291,12 @@ static void stored_integers(const void *context, int64_t output, int64_t group, 
   *minimum = read.minimum;
 }
 
+static void stored_factors(const void *context, int64_t output, int64_t group, struct ommai_scale_factors *out) {
+  struct ommai_gguf_group read;
+  read_group(context, output, group, &read);
+  *out = read.factors;
+}
+
 struct ommai_stored_matrix ommai_gguf_stored_matrix(const struct ommai_gguf_rows *rows) {
   const struct ommai_gguf_format *format = rows->format;
   return (struct ommai_stored_matrix){.context = rows,
@@ -294,5 +305,7 @@ struct ommai_stored_matrix ommai_gguf_stored_matrix(const struct ommai_gguf_rows
                                       .group = format->group_size,
                                       .has_minimums = format->has_minimums,
                                       .zero = zero_of(format),
-                                      .integers = stored_integers};
+                                      .integers = stored_integers,
+                                      .shared = format->block_size > format->group_size ? format->block_size : 0,
+                                      .factors = stored_factors};
 }

@@ -9,10 +9,12 @@
 #include "weights/stored_matrix.h"
 #include "weights/tensor.h"
 
-/* Up to 32 values with one scale: W = scale * q - minimum. */
+/* Up to 32 values with one scale: W = scale * q - minimum. Blocks of several groups have factors of
+ * these, too. */
 struct ommai_gguf_group {
   int8_t q[32];
   float scale, minimum;
+  struct ommai_scale_factors factors;
 };
 
 /* How one type is stored. Blocks follow each other without gaps; a row is whole blocks. */

@@ -5,6 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A group's scale and minimum as small integers times what several groups have in common. The
+ * products are exact. */
+struct ommai_scale_factors {
+  float scale, minimum;
+  int8_t scale_code, minimum_code;
+};
+
 /* A matrix [outputs][inputs] in such a format. Its values are those that the format defines, in
  * f32. Immutable; the functions may be called by any number of threads at once. */
 struct ommai_stored_matrix {
@@ -25,4 +32,10 @@ struct ommai_stored_matrix {
   bool has_minimums;
   int zero;
   void (*integers)(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum);
+
+  /* Inputs whose groups have scale factors in common (whole groups; a divisor of the inputs).
+   * factors, called for the same groups, gives those of one. 0: there are none, and factors is not
+   * called. */
+  int64_t shared;
+  void (*factors)(const void *context, int64_t output, int64_t group, struct ommai_scale_factors *out);
 };

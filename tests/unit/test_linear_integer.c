@@ -25,7 +25,21 @@ struct stored {
   bool has_minimums;
   int8_t *q;                /* [n_out][n_in] */
   float *scales, *minimums; /* [n_out][n_in / group] */
+  int64_t shared;           /* inputs whose scales have factors in common, or 0 */
 };
+
+/* Multiples of a float of few bits, of the group's shared inputs. */
+static struct ommai_scale_factors factors_of(const struct stored *s, int64_t output, int64_t group) {
+  int64_t common = group * s->group / s->shared;
+  return (struct ommai_scale_factors){.scale = 0x1p-12f * (float)(901 + 37 * (output % 29) + common),
+                                      .minimum = 0x1p-11f * (float)(700 + 11 * (output % 31) + common),
+                                      .scale_code = (int8_t)((output * 7 + group * 13) % 256 - 128),
+                                      .minimum_code = (int8_t)((output * 5 + group * 3) % 64)};
+}
+
+static void stored_factors(const void *context, int64_t output, int64_t group, struct ommai_scale_factors *out) {
+  *out = factors_of(context, output, group);
+}
 
 static void stored_integers(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum) {
   const struct stored *s = context;
@@ -43,10 +57,10 @@ static void stored_values(const void *context, int64_t output, int64_t first, in
   }
 }
 
-static struct stored stored_make(int bits, int64_t n_out, int64_t n_in, int64_t group, bool has_minimums) {
+static struct stored stored_make(int bits, int64_t n_out, int64_t n_in, int64_t group, bool has_minimums, int64_t shared) {
   struct test_random random = {(uint64_t)(n_in * 31 + n_out + group + bits)};
   int64_t n_scales = n_out * (n_in / group);
-  struct stored s = {n_out, n_in, group, bits, bits == 4 && !has_minimums ? 8 : 0, has_minimums, NULL, NULL, NULL};
+  struct stored s = {n_out, n_in, group, bits, bits == 4 && !has_minimums ? 8 : 0, has_minimums, NULL, NULL, NULL, shared};
   s.q = malloc((size_t)(n_out * n_in));
   s.scales = malloc((size_t)n_scales * sizeof(float));
   s.minimums = malloc((size_t)n_scales * sizeof(float));
@@ -56,6 +70,11 @@ static struct stored stored_make(int bits, int64_t n_out, int64_t n_in, int64_t 
   for (int64_t i = 0; i < n_scales; i++) {
     s.scales[i] = 0.1f * test_random_normal(&random);
     s.minimums[i] = 0.3f * test_random_normal(&random);
+  }
+  for (int64_t i = 0; shared && i < n_scales; i++) {
+    const struct ommai_scale_factors factors = factors_of(&s, i / (n_in / group), i % (n_in / group));
+    s.scales[i] = factors.scale * (float)factors.scale_code;
+    s.minimums[i] = factors.minimum * (float)factors.minimum_code;
   }
   return s;
 }
@@ -73,7 +92,9 @@ static struct ommai_stored_matrix matrix_of(const struct stored *s) {
                                       .group = s->group,
                                       .has_minimums = s->has_minimums,
                                       .zero = s->zero,
-                                      .integers = stored_integers};
+                                      .integers = stored_integers,
+                                      .shared = s->shared,
+                                      .factors = stored_factors};
 }
 
 /* A layer over one stored matrix and its inputs, with gaps after each row. */
@@ -117,10 +138,10 @@ static float expected_output(const struct problem *p, const double *x, float sca
 }
 
 static void problem_make(struct problem *p, int bits, int64_t n_out, int64_t n_in, int64_t group, bool has_minimums,
-                         enum omma_dtype compute) {
+                         int64_t shared, enum omma_dtype compute) {
   struct test_random random = {(uint64_t)(n_in + n_out)};
   struct omma_error error;
-  *p = (struct problem){.stored = stored_make(bits, n_out, n_in, group, has_minimums)};
+  *p = (struct problem){.stored = stored_make(bits, n_out, n_in, group, has_minimums, shared)};
   p->matrix = matrix_of(&p->stored);
   p->spec = (struct ommai_linear_spec){.n_in = n_in, .compute = compute};
   p->bias = malloc((size_t)n_out * sizeof *p->bias);
@@ -280,7 +301,7 @@ static void stored_integers_give_the_defined_bits(void **state) {
   for (int i = 0; i < N_SHAPES; i++) {
     for (int kind = 0; kind < 4; kind++) {
       struct problem p;
-      problem_make(&p, kind % 2 ? 8 : 4, shapes[i][0], shapes[i][1], shapes[i][2], kind >= 2,
+      problem_make(&p, kind % 2 ? 8 : 4, shapes[i][0], shapes[i][1], shapes[i][2], kind >= 2, 0,
                    (i + kind) % 2 ? OMMA_F32 : OMMA_BF16);
       check_problem(&p);
       problem_free(&p);
@@ -288,13 +309,63 @@ static void stored_integers_give_the_defined_bits(void **state) {
   }
 }
 
+/* Scales that are small integers times what several groups have in common: kept so where kernels
+ * take that, with the bits of their products. */
+static void factors_of_scales_give_the_same_bits(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 8; kind++) {
+    const bool has_minimums = kind & 2;
+    if (kind % 2 == 0 && !has_minimums) continue; /* four bits lie around 8 then */
+    const int64_t group = kind & 4 ? 16 : 32, n_in = kind & 4 ? 768 : 512;
+    struct problem p;
+    problem_make(&p, kind % 2 ? 8 : 4, 70, n_in, group, has_minimums, 256, kind % 3 ? OMMA_BF16 : OMMA_F32);
+    struct ommai_linear_spec floats = p.spec;
+    floats.shared = 0;
+    assert_int_equal(p.spec.shared, 256);
+    size_t kept = ommai_linear_bytes_for(linear_context, &p.spec), expanded = ommai_linear_bytes_for(linear_context, &floats);
+    assert_true(linear_context->integer->takes_codes ? kept < expanded : kept == expanded);
+    for (int64_t out = 0; out < 70; out += 23) {
+      for (int64_t k = 0; k < n_in; k += 37) {
+        const int64_t at = out * (n_in / group) + k / group;
+        float product = p.stored.scales[at] * (float)(p.stored.q[out * n_in + k] - p.stored.zero);
+        float expected = has_minimums ? product - p.stored.minimums[at] : product;
+        assert_true(ommai_linear_weight(p.linear, out, k) == expected);
+      }
+    }
+    check_problem(&p);
+    problem_free(&p);
+  }
+}
+
+/* Factors are kept where all sources have them of the same inputs, a power of two of groups. */
+static void sources_decide_about_factors(void **state) {
+  (void)state;
+  struct stored a = stored_make(8, 10, 768, 32, true, 256), b = stored_make(8, 10, 768, 16, false, 256),
+                other = stored_make(8, 10, 768, 32, true, 128), none = stored_make(8, 10, 768, 32, true, 0),
+                three = stored_make(8, 10, 768, 32, true, 96);
+  struct stored *const all[] = {&a, &b, &other, &none, &three};
+  const struct ommai_stored_matrix m[] = {matrix_of(&a), matrix_of(&b), matrix_of(&other), matrix_of(&none), matrix_of(&three)};
+  struct ommai_linear_source sources[2] = {{.n_out = 10, .stored = &m[0]}, {.n_out = 10, .stored = &m[1]}};
+  const struct ommai_linear_spec dense = {.n_in = 768, .format = OMMAI_FORMAT_BF16, .compute = OMMA_F32};
+  for (int i = 1; i < 5; i++) {
+    struct ommai_linear_spec spec = dense;
+    sources[1].stored = &m[i];
+    assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+    assert_true(spec.group == (i == 1 ? 16 : 32) && spec.has_minimums && spec.shared == (i == 1 ? 256 : 0));
+  }
+  struct ommai_linear_spec spec = dense;
+  assert_true(ommai_linear_spec_for_stored(&sources[1], 1, &spec));
+  assert_true(spec.shared == 0);
+  for (int i = 0; i < 5; i++) stored_free(all[i]);
+}
+
 /* Sources of different groups share a layer in groups that divide both; those that cannot are
  * quantised anew; sources that are no integers decide nothing. */
 static void sources_decide_the_spec(void **state) {
   (void)state;
-  struct stored a = stored_make(4, 10, 384, 128, true), b = stored_make(4, 10, 384, 96, false),
-                whole = stored_make(4, 10, 384, 384, false), wide = stored_make(8, 10, 384, 128, false),
-                narrow = stored_make(4, 10, 384, 8, false);
+  struct stored a = stored_make(4, 10, 384, 128, true, 0), b = stored_make(4, 10, 384, 96, false, 0),
+                whole = stored_make(4, 10, 384, 384, false, 0), wide = stored_make(8, 10, 384, 128, false, 0),
+                narrow = stored_make(4, 10, 384, 8, false, 0);
   const struct ommai_stored_matrix m[] = {matrix_of(&a), matrix_of(&b), matrix_of(&whole), matrix_of(&wide),
                                           matrix_of(&narrow)};
   struct ommai_linear_source sources[2] = {{.n_out = 10, .stored = &m[0]}, {.n_out = 10, .stored = &m[1]}};
@@ -381,7 +452,7 @@ static void dense_weights_are_quantised(void **state) {
 static void bad_specs_are_refused(void **state) {
   (void)state;
   static const float weight[64 * 4];
-  struct stored stored = stored_make(4, 4, 64, 32, true);
+  struct stored stored = stored_make(4, 4, 64, 32, true, 0);
   struct ommai_stored_matrix matrix = matrix_of(&stored);
   const struct ommai_linear_source dense = {.weight = weight, .n_out = 4};
   struct ommai_linear *linear;
@@ -429,7 +500,7 @@ static void long_sums_do_not_overflow(void **state) {
   float *x = malloc(N_IN * sizeof *x), y = 0;
   for (int i = 0; i < N_IN; i++) x[i] = -127;
   for (int bits = 4; bits <= 8; bits += 4) {
-    struct stored stored = stored_make(bits, 1, N_IN, N_IN, bits == 4);
+    struct stored stored = stored_make(bits, 1, N_IN, N_IN, bits == 4, 0);
     memset(stored.q, bits == 4 ? 15 : -128, N_IN);
     stored.scales[0] = 1;
     stored.minimums[0] = 0;
@@ -453,7 +524,7 @@ static void odd_values_stay_where_they_are(void **state) {
   (void)state;
   enum { N_IN = 64, N_OUT = 66 };
   static float x[5 * N_IN], y[5 * N_OUT];
-  struct stored stored = stored_make(4, N_OUT, N_IN, 32, true);
+  struct stored stored = stored_make(4, N_OUT, N_IN, 32, true, 0);
   const struct ommai_stored_matrix matrix = matrix_of(&stored);
   const struct ommai_linear_source source = {.n_out = N_OUT, .stored = &matrix};
   struct ommai_linear_spec spec = {.n_in = N_IN, .compute = OMMA_F32};
@@ -541,6 +612,8 @@ static int run_level(const char *name) {
   if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stored_integers_give_the_defined_bits),
+      cmocka_unit_test(factors_of_scales_give_the_same_bits),
+      cmocka_unit_test(sources_decide_about_factors),
       cmocka_unit_test(sources_decide_the_spec),
       cmocka_unit_test(dense_weights_are_quantised),
       cmocka_unit_test(bad_specs_are_refused),

@@ -8,7 +8,14 @@
 #include "kernels/x86/add_dot_vnni.h"
 #include "kernels/x86/integer_stream_vnni.h"
 
-enum { GROUPS_ROWS = 6, GROUPS_VECTORS = 2, GROUPS_PARTS = VECTORS / GROUPS_VECTORS, GROUPS_K = 2048 };
+enum {
+  GROUPS_ROWS = 6,
+  GROUPS_VECTORS = 2,
+  GROUPS_K = 2048,
+  /* Above this many rows scales are made of their codes once, else for each pass. */
+  GROUPS_EXPAND_ROWS = 16,
+  GROUPS_SCALES = GROUPS_K / OMMAI_INTEGER_GROUP_STEP * 2 * PANEL
+};
 
 /* Rows, and from which of a panel's vectors on. */
 struct groups_part {
@@ -19,9 +26,26 @@ struct groups_part {
   int first_vector;
   /* Of the next groups: what is asked for, a step further with each line and each group. */
   const uint8_t *coming;
-  const float *coming_scales;
+  const char *coming_scales;
   int64_t step, scales_step;
+  const float *expanded; /* scales and minimums from group `begin` on; NULL: the panel's serve */
+  int64_t begin;
 };
+
+INLINE __m512 groups_scales(const struct groups_part *part, const float *floats, int64_t g, int64_t column) {
+  const struct ommai_integer_panel *panel = part->panel;
+  if (!part->expanded) return load_scales(panel, floats, g, column);
+  return _mm512_loadu_ps(part->expanded + (g - part->begin) * panel->scale_stride + (floats - panel->scales) + column);
+}
+
+/* Those of groups [begin, end). */
+INLINE void groups_expand(const struct ommai_integer_panel *panel, int64_t begin, int64_t end, float *out) {
+  for (int64_t g = begin; g < end; g++) {
+    for (int64_t column = 0; column < panel->scale_stride; column += 16, out += 16) {
+      _mm512_storeu_ps(out, load_scales(panel, panel->scales, g, column));
+    }
+  }
+}
 
 /* acc += products of 4 inputs of each row. */
 INLINE void groups_multiply4(const struct groups_part *part, int64_t k, const __m512i w[GROUPS_VECTORS], const int n_rows,
@@ -59,10 +83,10 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const bool half, con
                        __m512 (*total)[GROUPS_VECTORS]) {
   const struct ommai_integer_panel *panel = part->panel;
   const int32_t lower = -(half ? 0 : RAISED) - panel->zero;
-  const float *scales = panel->scales + g * panel->scale_stride + 16 * part->first_vector;
+  const int64_t column = 16 * part->first_vector;
   __m512i acc[GROUPS_ROWS][GROUPS_VECTORS];
-  _mm_prefetch((const char *)part->coming_scales, _MM_HINT_T1);
-  if (panel->minimums) _mm_prefetch((const char *)(part->coming_scales + PANEL), _MM_HINT_T1);
+  _mm_prefetch(part->coming_scales, _MM_HINT_T1);
+  if (panel->minimums) _mm_prefetch(part->coming_scales + group_scale_bytes(panel) / 2, _MM_HINT_T1);
   part->coming_scales += part->scales_step;
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
@@ -75,19 +99,20 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const bool half, con
   }
 #pragma GCC unroll 8
   for (int v = 0; v < GROUPS_VECTORS; v++) {
-    __m512 scale = _mm512_loadu_ps(scales + 16 * v);
+    __m512 scale = groups_scales(part, panel->scales, g, column + 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++)
       total[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, total[row][v]);
   }
   if (!panel->minimums) return;
-  const float *minimums = panel->minimums + g * panel->scale_stride + 16 * part->first_vector;
+  __m512 minimum[GROUPS_VECTORS];
+#pragma GCC unroll 8
+  for (int v = 0; v < GROUPS_VECTORS; v++) minimum[v] = groups_scales(part, panel->minimums, g, column + 16 * v);
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
     __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(part->x_sums[row * panel->n_groups + g]));
 #pragma GCC unroll 8
-    for (int v = 0; v < GROUPS_VECTORS; v++)
-      total[row][v] = _mm512_fnmadd_ps(_mm512_loadu_ps(minimums + 16 * v), x_sum, total[row][v]);
+    for (int v = 0; v < GROUPS_VECTORS; v++) total[row][v] = _mm512_fnmadd_ps(minimum[v], x_sum, total[row][v]);
   }
 }
 
@@ -136,9 +161,10 @@ INLINE void groups_ask(struct groups_part *part, int64_t end, int64_t bytes, int
   const struct ommai_integer_panel *panel = part->panel;
   const bool asks = pass < VECTORS;
   part->coming = weights_at(panel, ommai_integer_group_end(panel, end - 1), half) + (asks ? pass * bytes / VECTORS : 0);
-  part->coming_scales = panel->scales + end * panel->scale_stride + (asks ? 16 * pass : 0);
+  const int64_t lines = ommai_max_i64(group_scale_bytes(panel) / (panel->minimums ? 2 : 1) / 64, 1);
+  part->coming_scales = group_scales(panel, end) + (asks ? pass % lines * 64 : 0);
   part->step = asks ? 64 : 0;
-  part->scales_step = asks ? panel->scale_stride : 0;
+  part->scales_step = asks ? group_scale_bytes(panel) : 0;
 }
 
 /* As ommai_integer_kernel, for panels without weight_sums. As many groups at a time as lie in the
@@ -146,10 +172,13 @@ INLINE void groups_ask(struct groups_part *part, int64_t end, int64_t bytes, int
 static void groups_run(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool half,
                        float *sums) {
   const int64_t together = GROUPS_K / panel->group;
+  const bool expands = panel->codes && rows->n_rows > GROUPS_EXPAND_ROWS;
+  float expanded[GROUPS_SCALES];
   for (int64_t begin = 0, end; begin < panel->n_groups; begin = end) {
     end = ommai_min_i64(begin + together, panel->n_groups);
     const int64_t bytes = (ommai_integer_group_end(panel, end - 1) - begin * panel->group) * PANEL / (half ? 2 : 1);
-    struct groups_part part = {.panel = panel, .stride = rows->stride};
+    struct groups_part part = {.panel = panel, .stride = rows->stride, .begin = begin, .expanded = expands ? expanded : NULL};
+    if (expands) groups_expand(panel, begin, end, expanded);
     for (int64_t row = 0, n, pass = 0; row < rows->n_rows; row += n) {
       n = ommai_next_rows(rows->n_rows - row, GROUPS_ROWS);
       part.x = rows->x + row * rows->stride;

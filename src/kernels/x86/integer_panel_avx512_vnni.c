@@ -46,7 +46,7 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
 #pragma GCC unroll 8
   for (int v = 0; v < VECTORS; v++) {
     float *sums = block->sums + 16 * v;
-    __m512 scale = _mm512_loadu_ps(block->scales + 16 * v);
+    __m512 scale = load_scales(block->panel, block->panel->scales, block->group, 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
       if (!block->ends) {
@@ -57,7 +57,7 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
       _mm512_storeu_ps(sums + row * PANEL, _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, sum));
     }
     if (!block->ends || !block->minimums) continue;
-    __m512 minimum = _mm512_loadu_ps(block->minimums + 16 * v);
+    __m512 minimum = load_scales(block->panel, block->panel->minimums, block->group, 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
       __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(x_sums[row * n_groups]));
@@ -124,7 +124,7 @@ INLINE void all_rows(const struct integer_block *block, const bool half, const i
   const int64_t passes = ommai_div_up(block->n_rows, MAX_ROWS), bytes = block->n_k * PANEL / (half ? 2 : 1);
   struct integer_coming burst = integer_coming(block, half ? 4 : 8, MAX_ROWS);
   struct integer_coming coming = {block->weights + (passes > 1 ? bytes : PREFETCH_BYTES), pieces ? LINE / passes : 0};
-  if (!bursts && block->panel->n_groups > 1) integer_prefetch_scales(block);
+  if (!bursts && block->panel->n_groups > 1) prefetch_scales(block->panel, block->group);
   for (int64_t row = 0, n; row < block->n_rows; row += n, coming.at += bytes / passes) {
     n = ommai_next_rows(block->n_rows - row, MAX_ROWS);
     const struct integer_block some = integer_block_rows(block, row, n);
@@ -232,8 +232,12 @@ static void run_u4_small_l1(const struct ommai_integer_panel *panel, const struc
   }
 }
 
-static const struct ommai_integer_kernels small_l1 = {
-    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8_small_l1, .u4 = run_u4_small_l1, .rows_together = ROWS_IN_L1};
+static const struct ommai_integer_kernels small_l1 = {.level = OMMAI_CPU_AVX512,
+                                                      .uses_vnni = true,
+                                                      .takes_codes = true,
+                                                      .s8 = run_s8_small_l1,
+                                                      .u4 = run_u4_small_l1,
+                                                      .rows_together = ROWS_IN_L1};
 
 const struct ommai_integer_kernels ommai_integer_avx512_vnni = {
-    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4, .small_l1 = &small_l1};
+    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .takes_codes = true, .s8 = run_s8, .u4 = run_u4, .small_l1 = &small_l1};
