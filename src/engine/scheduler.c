@@ -662,13 +662,14 @@ static void count_waiting(struct ommai_scheduler *scheduler) {
   load->measure_own |= load->n_streams != scheduler->own_streams;
 }
 
-/* Late masks that are made; one that is too hard ends its request. */
+/* Late masks that are made; one that is too hard ends its request. Others belong to their worker:
+ * nothing of theirs is looked at. */
 static void take_back_masks(struct ommai_scheduler *scheduler) {
   struct omma_error error;
   ommai_mask_worker_reap(&scheduler->decode.mask_worker);
   for (int64_t i = scheduler->n_live; i-- > 0;) {
     struct ommai_sequence *sequence = scheduler->live[i];
-    if (!sequence->matcher.too_hard || ommai_sequence_sits_out(sequence)) continue;
+    if (ommai_sequence_sits_out(sequence) || !sequence->matcher.too_hard) continue;
     ommai_fail_field(
         &error, OMMA_ERROR_LIMIT, "structured_outputs",
         "after %lld tokens it takes too much work to find those that the grammar allows: use smaller bounds, fewer "
