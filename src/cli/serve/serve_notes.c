@@ -30,7 +30,7 @@ void ommai_serve_note_names(const struct omma_model *model, const struct ommai_s
 
 static void note_engines(const struct omma_model_info *info) {
   if (info->n_engines == 1) return;
-  ommai_note("engines: %d, of %d thread%s each, over %d cop%s of the weights; what is said of memory is that of all",
+  ommai_note("engines: %d, of %d thread%s each, over %d cop%s of the weights; requests and memory are those of all",
              info->n_engines, info->n_threads, ommai_plural(info->n_threads), info->n_copies,
              info->n_copies == 1 ? "y" : "ies");
 }
