@@ -50,9 +50,9 @@ void ommai_linear_context_describe(const struct ommai_linear_context *context, c
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Where all sources are stored as integers: makes spec's format, group, has_minimums and inputs
- * those of a layer that takes them as they are; or, where no format does (integers of several
- * kinds), of one that loses next to nothing. Else changes nothing and returns false. */
+/* Where all sources are stored as integers: makes spec's format, group, has_minimums, shared and
+ * inputs those of a layer that takes them as they are; or, where no format does (integers of
+ * several kinds), of one that loses next to nothing. Else changes nothing and returns false. */
 bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec);
 
 /* A packed layer. Immutable; shared by any number of threads. */
