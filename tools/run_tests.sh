@@ -239,7 +239,7 @@ run_python() {
   more=
   on_release="--omma build/release/omma --model models/demo"
   # What only tests use, the server over a scripted engine and the walks over grammars and
-  # templates, runs under sanitizers, which notice all that a release build would.
+  # templates, runs under sanitizers, which notice what a release build does and more.
   if [ $full = yes ]; then
     more=--full
     on_release="$on_release --fake build/release/tests/omma_fake_server"

@@ -1,5 +1,6 @@
-"""Which build a test of a program runs in. Sanitizers notice what a release build would, so `make
-test` runs a test under them alone, unless it is marked:
+"""Which build a test of a program runs in. Sanitizers notice what a release build does and more
+(what an optimiser breaks is left to the C tests), so `make test` runs a test under them alone,
+unless it is marked:
 
 - release_only: a sanitizer changes what it looks at, or leaves no room for it: memory of the
   process, libraries that are preloaded, how the program was linked. It runs in a release build.
