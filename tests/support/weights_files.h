@@ -7,9 +7,9 @@
 
 #define TEST_PATH_SIZE 512
 
-/* A new empty folder; its path into out. */
+/* A new empty folder; its path into out. Goes, where it is still there, when the process ends. */
 void test_folder_create(char out[TEST_PATH_SIZE]);
-/* Removes the folder and the files in it (it has no folders inside). */
+/* Removes the folder and what is in it. */
 void test_folder_remove(const char *folder);
 /* How many files are in the folder. */
 int test_folder_count(const char *folder);
