@@ -101,7 +101,9 @@ static struct ommai_linear_spec choose_spec(const struct ommai_weight_loader *lo
       spec.format = OMMAI_FORMAT_F32;
     }
   }
-  if (loader->policy.keeps_stored && is_text_matrix(role)) ommai_linear_spec_for_stored(sources, n_sources, &spec);
+  if (loader->policy.keeps_stored && is_text_matrix(role)) {
+    ommai_linear_spec_for_stored(loader->linear_context, sources, n_sources, &spec);
+  }
   return spec;
 }
 

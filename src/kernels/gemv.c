@@ -16,7 +16,8 @@ static const struct {
 } layouts[OMMAI_WEIGHT_LAYOUTS] = {[OMMAI_WEIGHTS_BF16_PANELS] = {16, 32},
                                    [OMMAI_WEIGHTS_F32_PANELS] = {32, 16},
                                    [OMMAI_WEIGHTS_S8_PANELS] = {8, 64},
-                                   [OMMAI_WEIGHTS_U4_PANELS] = {4, 64}};
+                                   [OMMAI_WEIGHTS_U4_PANELS] = {4, 64},
+                                   [OMMAI_WEIGHTS_U6_PANELS] = {6, 64}};
 
 int ommai_weights_bits(enum ommai_weight_layout layout) { return layouts[layout].bits; }
 

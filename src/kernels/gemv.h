@@ -31,6 +31,10 @@ enum ommai_weight_layout {
   /* u8 [n_panels][k_padded / 8][64][4], k_padded likewise: byte j of block b and column c has input
    * 8 b + j in its low four bits and input 8 b + 4 + j in its high ones */
   OMMAI_WEIGHTS_U4_PANELS,
+  /* u8 [n_panels][k_padded / 16][3][64][4], k_padded likewise: byte j of block b and column c has
+   * the two high bits of inputs 16 b + j, 16 b + 4 + j, + 8, + 12 from its lowest bit on; then two
+   * blocks of U4_PANELS with the low four bits of the 16 inputs */
+  OMMAI_WEIGHTS_U6_PANELS,
   OMMAI_WEIGHT_LAYOUTS
 };
 
@@ -40,7 +44,7 @@ int ommai_weights_bits(enum ommai_weight_layout layout);
 /* n_in with its padding. */
 int64_t ommai_weights_padded_k(enum ommai_weight_layout layout, int64_t n_in);
 
-/* From one panel to the next: bytes, and elements (bytes of U4_PANELS). */
+/* From one panel to the next: bytes, and elements (bytes of U4 and U6_PANELS). */
 int64_t ommai_weights_panel_bytes(enum ommai_weight_layout layout, int64_t n_in);
 int64_t ommai_weights_panel_elements(enum ommai_weight_layout layout, int64_t n_in);
 

@@ -1,5 +1,5 @@
-/* Rows of 8-bit integers times a panel of 64 outputs of 8-bit or 4-bit weights: few rows (decoding)
- * and tiles alike.
+/* Rows of 8-bit integers times a panel of 64 outputs of weights in 8, 6 or 4 bits: few rows
+ * (decoding) and tiles alike.
  *
  * A row r of inputs is integers x_r and one scale; a weight of output n is W[n][k] = scale[g][n] *
  * (q[n][k] - zero) - minimum[g][n], g being k's group of inputs. What the kernels compute is, for
@@ -28,7 +28,7 @@
 
 /* One panel. */
 struct ommai_integer_panel {
-  const void *weights;   /* OMMAI_WEIGHTS_S8_PANELS or OMMAI_WEIGHTS_U4_PANELS */
+  const void *weights;   /* OMMAI_WEIGHTS_S8_PANELS, _U6_PANELS or _U4_PANELS */
   const float *scales;   /* [n_groups][64], groups scale_stride apart */
   const float *minimums; /* likewise; NULL: none */
   int64_t scale_stride;  /* floats */
@@ -40,11 +40,12 @@ struct ommai_integer_panel {
   const int32_t *weight_sums;
   int64_t n_groups, group; /* of `group` inputs, the last may end at k_padded */
   int64_t k_padded;
-  int zero; /* 8 or 0 with U4_PANELS, else 0 */
+  int zero; /* 8 or 0 with U4_PANELS, 32 or 0 with U6_PANELS, else 0 */
 };
 
 struct ommai_integer_rows {
-  const int8_t *x;      /* [n_rows][stride], zeros from n_in to k_padded; no -128 with U4_PANELS */
+  /* [n_rows][stride], zeros from n_in to k_padded; no -128 with U4 and U6_PANELS */
+  const int8_t *x;
   int64_t stride;       /* at least k_padded */
   const int32_t *sums;  /* [n_rows][n_groups] */
   const int32_t *zeros; /* [n_rows]; looked at where there are weight_sums */
@@ -66,6 +67,7 @@ struct ommai_integer_kernels {
   bool uses_vnni; /* at level avx512 beyond what the level has: see ommai_cpu_has_vnni */
   bool takes_codes; /* else a panel's must be NULL */
   ommai_integer_kernel s8, u4;
+  ommai_integer_kernel u6; /* NULL: weights of 6 bits are kept in 8 */
   /* NULL: memory brings one panel after the other as fast */
   ommai_integer_row_kernel row_s8, row_u4;
   /* Rows of a tile that a call takes best where weights have one group, with their outputs asked

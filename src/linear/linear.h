@@ -51,9 +51,11 @@ void ommai_linear_context_describe(const struct ommai_linear_context *context, c
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Where all sources are stored as integers: makes spec's format, group, has_minimums, shared and
- * inputs those of a layer that takes them as they are; or, where no format does (integers of
- * several kinds), of one that loses next to nothing. Else changes nothing and returns false. */
-bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec);
+ * inputs those of a layer that takes them as they are, in the fewest bits that this CPU has kernels
+ * for; or, where none does (groups that have no common divisor), of one that loses next to nothing.
+ * Else changes nothing and returns false. */
+bool ommai_linear_spec_for_stored(const struct ommai_linear_context *context, const struct ommai_linear_source *sources,
+                                  int n_sources, struct ommai_linear_spec *spec);
 
 /* A packed layer. Immutable; shared by any number of threads. */
 struct ommai_linear;
@@ -62,11 +64,11 @@ struct ommai_linear;
  * weights round to nearest even. spec's n_out and has_bias are not looked at: they follow from the
  * sources, of which those without bias count as bias 0. Integer weights: stored integers that fit
  * the spec (ommai_linear_spec_for_stored) are taken as they are; all else is quantised from its
- * values, which int4 needs a group for and nothing with minimums can have: int8 with scale max|w| /
- * 127, int4 as row_ops.h's fit_int4. The work is done on `team`, whatever its size; NULL:
+ * values, which int4 needs a group for and neither int6 nor minimums can have: int8 with scale
+ * max|w| / 127, int4 as row_ops.h's fit_int4. The work is done on `team`, whatever its size; NULL:
  * by the caller alone. Needs no memory besides the result. Errors: ARGUMENT (also a group that is
  * none, or minimums that cannot be), LIMIT (also for more than OMMAI_LINEAR_MAX_INT8_INPUTS inputs
- * of integer weights), MEMORY, INTERNAL. */
+ * of integer weights), UNSUPPORTED (int6 where the CPU has no kernels for it), MEMORY, INTERNAL. */
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
                                      struct ommai_linear **linear, struct omma_error *error);

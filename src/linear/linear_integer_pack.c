@@ -54,7 +54,10 @@ size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec) {
 
 enum omma_status ommai_integer_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
                                      struct omma_error *error) {
-  (void)context;
+  if (!ommai_integer_traits(spec)->kernel(context->integer)) {
+    return ommai_fail_field(error, OMMA_ERROR_UNSUPPORTED, "format", "linear layer: no kernels for %s weights on this CPU",
+                            ommai_linear_format(spec->format)->name);
+  }
   if (spec->n_in > OMMAI_LINEAR_MAX_INT8_INPUTS) {
     return ommai_fail_field(error, OMMA_ERROR_LIMIT, "n_in", "linear layer: %lld inputs, at most %d with %s weights",
                             (long long)spec->n_in, OMMAI_LINEAR_MAX_INT8_INPUTS, ommai_linear_format(spec->format)->name);
@@ -87,20 +90,33 @@ int ommai_integer_shared_log2(const struct ommai_linear_spec *spec) {
  * one of the source's. */
 static bool has_factors(const struct ommai_linear_spec *spec, const struct ommai_stored_matrix *stored) {
   bool fits = stored->shared == spec->shared && spec->group > 0 && spec->n_in % spec->shared == 0;
-  return fits && ommai_integer_shared_log2(spec) >= 0 && stored->zero == 0;
+  return fits && ommai_integer_shared_log2(spec) >= 0;
+}
+
+/* What is added to the source's integers, which lie around its zero point, to lie around the
+ * layer's. With minimums they stay, and the zero point goes into these. */
+static int shift_of(const struct ommai_linear_spec *spec, const struct ommai_stored_matrix *stored) {
+  return spec->has_minimums ? 0 : ommai_integer_zero(spec) - stored->zero;
+}
+
+/* Whether the layer's format has room for the source's integers. */
+static bool has_room(const struct ommai_linear_spec *spec, const struct ommai_stored_matrix *stored) {
+  const int bits = ommai_linear_format(spec->format)->stored_bits, shift = shift_of(spec, stored);
+  const int least = stored->bits == 8 ? -128 : 0, most = stored->bits == 8 ? 127 : (1 << stored->bits) - 1;
+  return least + shift >= (bits == 8 ? -128 : 0) && most + shift <= (bits == 8 ? 127 : (1 << bits) - 1);
 }
 
 /* Whether the source's integers can be taken as they are. */
 static bool takes_integers(const struct ommai_linear_spec *spec, const struct ommai_linear_source *source) {
   const struct ommai_stored_matrix *stored = source->stored;
   if (!stored || source->transposed) return false;
-  if (stored->bits != ommai_linear_format(spec->format)->stored_bits || spec->inputs != OMMAI_INPUTS_SYMMETRIC) return false;
+  if (stored->bits == 0 || spec->inputs != OMMAI_INPUTS_SYMMETRIC || !has_room(spec, stored)) return false;
   if (stored->group < 1 || spec->n_in % stored->group != 0) return false;
   if (spec->shared && !has_factors(spec, stored)) return false;
   bool whole = stored->group == spec->n_in;
   if (!whole && (spec->group == 0 || stored->group % spec->group != 0)) return false;
   if (spec->has_minimums) return stored->zero == 0 || !stored->has_minimums;
-  return !stored->has_minimums && stored->zero == ommai_integer_zero(spec);
+  return !stored->has_minimums;
 }
 
 /* The largest group that a layer may have of which all of `inputs` are whole ones; 0: none. */
@@ -111,21 +127,35 @@ static int64_t group_within(int64_t inputs) {
   return 0;
 }
 
-/* Where integers of the same number of bits can be taken as they are: makes spec that of a layer
- * that does. */
-static bool find_exact(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
+/* The format of the fewest bits that has room for integers of `bits`, and kernels. */
+static bool find_format(const struct ommai_linear_context *context, int bits, enum ommai_weight_format *found) {
+  int least = 0;
+  for (enum ommai_weight_format format = 0; format < OMMAI_WEIGHT_FORMATS; format++) {
+    const struct ommai_linear_format *table = ommai_linear_format(format);
+    if (table->stored_bits < bits || (least && table->stored_bits >= least)) continue;
+    if (!table->integer->kernel(context->integer)) continue;
+    least = table->stored_bits;
+    *found = format;
+  }
+  return least > 0;
+}
+
+/* Where integers can be taken as they are: makes spec that of a layer that does. */
+static bool find_exact(const struct ommai_linear_context *context, const struct ommai_linear_source *sources, int n_sources,
+                       struct ommai_linear_spec *spec) {
   struct ommai_linear_spec made = *spec;
+  int bits = 0;
   /* the greatest that divides every source's group; 0: all have one scale for each output */
   int64_t common = 0;
   made.group = 0;
   made.has_minimums = false;
   made.inputs = OMMAI_INPUTS_SYMMETRIC;
+  for (int i = 0; i < n_sources; i++) bits = sources[i].stored->bits > bits ? sources[i].stored->bits : bits;
+  if (!find_format(context, bits, &made.format)) return false;
+  for (int i = 0; i < n_sources; i++) made.has_minimums |= sources[i].stored->has_minimums;
+  for (int i = 0; i < n_sources; i++) made.has_minimums |= !has_room(&made, sources[i].stored);
   for (int i = 0; i < n_sources; i++) {
     const struct ommai_stored_matrix *stored = sources[i].stored;
-    made.format = 0;
-    while (made.format < OMMAI_WEIGHT_FORMATS && ommai_linear_format(made.format)->stored_bits != stored->bits) made.format++;
-    if (made.format == OMMAI_WEIGHT_FORMATS) return false;
-    made.has_minimums |= stored->has_minimums || stored->zero != ommai_integer_traits(&made)->zero;
     if (stored->group == spec->n_in) continue;
     int64_t a = stored->group, b = common;
     while (b > 0) {
@@ -148,11 +178,12 @@ static bool find_exact(const struct ommai_linear_source *sources, int n_sources,
   return true;
 }
 
-bool ommai_linear_spec_for_stored(const struct ommai_linear_source *sources, int n_sources, struct ommai_linear_spec *spec) {
+bool ommai_linear_spec_for_stored(const struct ommai_linear_context *context, const struct ommai_linear_source *sources,
+                                  int n_sources, struct ommai_linear_spec *spec) {
   for (int i = 0; i < n_sources; i++) {
     if (!sources[i].stored || sources[i].stored->bits == 0) return false;
   }
-  if (n_sources == 0 || find_exact(sources, n_sources, spec)) return n_sources > 0;
+  if (n_sources == 0 || find_exact(context, sources, n_sources, spec)) return n_sources > 0;
   for (enum ommai_weight_format format = 0; format < OMMAI_WEIGHT_FORMATS; format++) {
     if (ommai_linear_format(format)->stored_group == 0) continue;
     spec->format = format;
@@ -263,7 +294,10 @@ static void store_factors(const struct filling *filling, int64_t row, int64_t co
   stored->factors(stored->context, filling->source->first_output + row, k / stored->group, &factors);
   float *scales = filling->scales + k / spec->shared * floats + column;
   scales[0] = factors.scale;
-  if (!stored->has_minimums) factors.minimum = factors.minimum_code = 0;
+  if (!stored->has_minimums) { /* the zero point times the scale, exactly */
+    factors.minimum = (float)stored->zero * factors.scale;
+    factors.minimum_code = factors.scale_code;
+  }
   if (spec->has_minimums) scales[PANEL] = factors.minimum;
   for (int64_t g = k / spec->group; g * spec->group < k + stored->group; g++) {
     int8_t *codes = filling->codes + g * floats + column;
@@ -274,12 +308,14 @@ static void store_factors(const struct filling *filling, int64_t row, int64_t co
 
 static void take_integers(const struct filling *filling) {
   const struct ommai_stored_matrix *stored = filling->source->stored;
+  const int shift = shift_of(filling->spec, stored);
   int8_t q[OMMAI_LINEAR_MAX_INT8_INPUTS];
   for (int64_t row = filling->first; row < filling->end; row++) {
     int64_t column = filling->column + row - filling->first;
     for (int64_t k = 0; k < filling->spec->n_in; k += stored->group) {
       float scale, minimum = 0.0f;
       stored->integers(stored->context, filling->source->first_output + row, k / stored->group, q, &scale, &minimum);
+      for (int64_t i = 0; shift && i < stored->group; i++) q[i] = (int8_t)(q[i] + shift);
       if (filling->spec->shared) {
         store_factors(filling, row, column, k);
       } else {
@@ -330,6 +366,10 @@ static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, spec->shared ? "shared" : "has_minimums",
                             "linear layer: only stored integers have %s",
                             spec->shared ? "factors of their scales" : "minimums");
+  }
+  if (!ommai_integer_traits(spec)->fit) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "format", "linear layer: only stored integers become %s",
+                            ommai_linear_format(spec->format)->name);
   }
   if (ommai_integer_traits(spec)->max == 0 && spec->group == 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "group", "linear layer: to quantise to %s takes groups of inputs",

@@ -179,18 +179,20 @@ void ommai_linear_load_values(const struct ommai_linear_source *source, int64_t 
 
 /* ---- integer weights ------------------------------------------------------------------------- */
 
-/* What an integer format has of its own (linear_int8.c, linear_int4.c); the rest is shared. */
+/* What an integer format has of its own (linear_int8.c, _int6.c, _int4.c); the rest is shared. */
 struct ommai_integer_traits {
   int zero; /* of weights without minimums: scale * (q - zero) */
   /* The largest magnitude of weights that are made with one scale for each output; 0: they are made
    * in groups of inputs only. */
   int max;
+  /* NULL: the CPU has none */
   ommai_integer_kernel (*kernel)(const struct ommai_integer_kernels *kernels);
   ommai_integer_row_kernel (*row_kernel)(const struct ommai_integer_kernels *kernels);
-  /* n values that share a scale, at most OMMAI_LINEAR_MAX_GROUP, to integers. */
+  /* n values that share a scale, at most OMMAI_LINEAR_MAX_GROUP, to integers; NULL: weights are not
+   * made, only taken from a file. */
   void (*fit)(const struct ommai_row_ops *ops, const float *values, int64_t n, int8_t *q, float *scale);
-  /* Overwrites n integers of a column of a panel from input k on, a multiple of 8, and with zero
-   * what pads the last of them. Reads one. */
+  /* Overwrites n integers of a column of a panel from input k on, a multiple of 16, and with
+   * zero what pads the last of them. Reads one. */
   void (*store)(const int8_t *q, int64_t k, int64_t n, int64_t column, uint8_t *panel);
   int (*load)(const uint8_t *panel, int64_t k, int64_t column);
 };

@@ -10,7 +10,7 @@
 
 /* Every format: X(constant, table), in the order in which help lists them. The first is that of a
  * spec in which none was set. */
-#define OMMAI_WEIGHT_FORMAT_LIST(X) X(F32, f32) X(BF16, bf16) X(INT8, int8) X(INT4, int4)
+#define OMMAI_WEIGHT_FORMAT_LIST(X) X(F32, f32) X(BF16, bf16) X(INT8, int8) X(INT6, int6) X(INT4, int4)
 
 enum ommai_weight_format {
 #define OMMAI_FORMAT_CONSTANT(constant, table) OMMAI_FORMAT_##constant,
@@ -53,7 +53,8 @@ struct ommai_linear_format {
    * from memory: for estimates. */
   double packing_share;
 
-  /* Integers of that many bits (weights/stored_matrix.h) are taken as they are; 0: none are. */
+  /* Integers of that many bits (weights/stored_matrix.h), or fewer, can be taken as they are; 0:
+   * none can. */
   int stored_bits;
   /* Integers that no format takes as they are become this one's, with a scale for that many inputs;
    * 0: another format's. */

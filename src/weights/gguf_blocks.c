@@ -181,15 +181,15 @@ static const struct ommai_gguf_format formats[] = {
     [1] = PLAIN("F16", OMMAI_TENSOR_F16, 2),
     [2] = BLOCKS("Q4_0", 32, 18, 32, 4, false, q4_0_group),
     [3] = BLOCKS("Q4_1", 32, 20, 32, 4, true, q4_1_group),
-    [6] = BLOCKS("Q5_0", 32, 22, 32, 8, false, q5_0_group),
-    [7] = BLOCKS("Q5_1", 32, 24, 32, 8, true, q5_1_group),
+    [6] = BLOCKS("Q5_0", 32, 22, 32, 6, false, q5_0_group),
+    [7] = BLOCKS("Q5_1", 32, 24, 32, 6, true, q5_1_group),
     [8] = BLOCKS("Q8_0", 32, 34, 32, 8, false, q8_0_group),
     [9] = UNREAD("Q8_1"),
     [10] = UNREAD("Q2_K"),
     [11] = UNREAD("Q3_K"),
     [12] = BLOCKS("Q4_K", 256, 144, 32, 4, true, q4_k_group),
-    [13] = BLOCKS("Q5_K", 256, 176, 32, 8, true, q5_k_group),
-    [14] = BLOCKS("Q6_K", 256, 210, 16, 8, false, q6_k_group),
+    [13] = BLOCKS("Q5_K", 256, 176, 32, 6, true, q5_k_group),
+    [14] = BLOCKS("Q6_K", 256, 210, 16, 6, false, q6_k_group),
     [15] = UNREAD("Q8_K"),
     [16] = UNREAD("IQ2_XXS"),
     [17] = UNREAD("IQ2_XS"),
@@ -279,8 +279,11 @@ static void stored_values(const void *context, int64_t output, int64_t first, in
   quantised_values(context, output, first, n, out);
 }
 
-/* Four bits without minimums are -8 .. 7 here and 0 .. 15 less a zero of 8 in a stored matrix. */
-static int zero_of(const struct ommai_gguf_format *format) { return format->bits == 4 && !format->has_minimums ? 8 : 0; }
+/* Four bits without minimums are -8 .. 7 here and 0 .. 15 less a zero of 8 in a stored matrix; six
+ * likewise. */
+static int zero_of(const struct ommai_gguf_format *format) {
+  return format->bits == 8 || format->has_minimums ? 0 : 1 << (format->bits - 1);
+}
 
 static void stored_integers(const void *context, int64_t output, int64_t group, int8_t *q, float *scale, float *minimum) {
   const struct ommai_gguf_rows *rows = context;

@@ -25,7 +25,8 @@ struct ommai_gguf_format {
   int64_t block_size;  /* values in a block; 1 for plain numbers */
   int64_t block_bytes; /* at any address */
   int64_t group_size;  /* values with one scale, a divisor of the block */
-  int bits;            /* 4: q is -8 .. 7, or 0 .. 15 where has_minimums; 8: any */
+  /* 4 or 6: q is -8 .. 7 or -32 .. 31, where has_minimums 0 .. 15 or 0 .. 63; 8: any */
+  int bits;
   bool has_minimums;   /* else minimum is 0 */
   void (*read_group)(const unsigned char *block, int64_t group, struct ommai_gguf_group *out);
 };

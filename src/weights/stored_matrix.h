@@ -21,10 +21,10 @@ struct ommai_stored_matrix {
 
   /* Where the values are integers times a scale, with one scale for `group` inputs each (a divisor
    * of the inputs, or all of them):
-   *   W[output][i] = scale * (q[i] - zero) - minimum, q in 0 .. 15 where bits is 4, in -128 .. 127
-   *   where it is 8; minimum is 0 where not
-   *   has_minimums; zero is 8 where bits is 4 and the integers lie around 8 (symmetric formats,
-   *   which then need no minimums), else 0
+   *   W[output][i] = scale * (q[i] - zero) - minimum, q in 0 .. 15 where bits is 4, in 0 .. 63
+   *   where it is 6, in -128 .. 127 where it is 8; minimum is 0 where not has_minimums; zero is 8
+   *   or 32 where the integers of 4 or 6 bits lie around it (symmetric formats, which then need no
+   *   minimums), else 0
    * integers, called for group 0 .. inputs / group - 1, gives those of one group: q [group], one
    * byte each. bits 0: there are no such integers, and the other members do not count. */
   int bits;

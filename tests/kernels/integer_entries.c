@@ -5,7 +5,12 @@
 #include "kernels/integer_panel.h"
 #include "kernels/kernel_entry.h"
 
-enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, MAX_K = 2176, S8 = 0, U4 };
+enum { PANEL = OMMAI_PANEL_COLUMNS, MAX_ROWS = 40, MAX_K = 2176, S8 = 0, U6, U4, KINDS };
+
+static const struct {
+  const char *name;
+  int bits, zero; /* without minimums */
+} kinds[KINDS] = {{"s8", 8, 0}, {"u6", 6, 32}, {"u4", 4, 8}};
 
 /* A panel and rows, each between its pages. */
 struct trial {
@@ -33,8 +38,8 @@ static void make_extreme(struct test_random *random, struct guarded *weights) {
   for (size_t i = 0; i < weights->size; i++) weights->data[i] = test_random_range(random, 0, 1) ? 127 : 128;
 }
 
-/* Products that all have the largest magnitude and one sign. */
-static void make_extreme_u4(struct test_random *random, struct trial *t) {
+/* Products of unsigned weights that all have the largest magnitude and one sign. */
+static void make_extreme_unsigned(struct test_random *random, struct trial *t) {
   memset(t->weights.data, test_random_range(random, 0, 1) ? 0xff : 0, t->weights.size);
   memset(t->x.data, test_random_range(random, 0, 1) ? 127 : 0x81, t->x.size);
 }
@@ -60,7 +65,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   int64_t stride = k_padded + 64, floats = minimums ? 2 * PANEL : PANEL;
   struct trial t = {.panel = {.k_padded = k_padded, .group = group ? group : k_padded, .scale_stride = floats}};
   t.panel.n_groups = (k_padded + t.panel.group - 1) / t.panel.group;
-  t.weights = random_bytes(random, k_padded * PANEL / (kind == U4 ? 2 : 1));
+  t.weights = random_bytes(random, k_padded * PANEL * kinds[kind].bits / 8);
   t.scales = random_floats(random, t.panel.n_groups * floats);
   t.weight_sums = random_whole(random, PANEL, 100000);
   t.x = random_bytes(random, (n_rows - 1) * stride + k_padded);
@@ -70,7 +75,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   int8_t *x = (int8_t *)t.x.data;
   int32_t *sums = (int32_t *)(void *)t.sums.data;
   if (test_random_range(random, 0, 1)) make_normal(random, test_random_range(random, 10, 90), &t.x);
-  if (kind == U4 && test_random_range(random, 0, 3) == 0) make_extreme_u4(random, &t);
+  if (kind != S8 && test_random_range(random, 0, 3) == 0) make_extreme_unsigned(random, &t);
   for (int64_t i = 0; !zeros && i < (n_rows - 1) * stride + k_padded; i++) x[i] = (int8_t)(x[i] == -128 ? -127 : x[i]);
   for (int64_t row = 0; row < n_rows; row++) {
     for (int64_t k = 0; k < k_padded; k++) {
@@ -82,7 +87,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   t.panel.scales = (const float *)(void *)t.scales.data;
   t.panel.minimums = minimums ? t.panel.scales + PANEL : NULL;
   t.panel.weight_sums = zeros ? (const int32_t *)(void *)t.weight_sums.data : NULL;
-  t.panel.zero = kind == U4 && !minimums ? 8 : 0;
+  t.panel.zero = minimums ? 0 : kinds[kind].zero;
   t.rows = (struct ommai_integer_rows){x, stride, sums, (const int32_t *)(void *)t.zeros.data, n_rows};
   return t;
 }
@@ -93,7 +98,7 @@ static void free_trial(struct trial *t) {
 }
 
 static ommai_integer_kernel kernel_of(const struct ommai_integer_kernels *kernels, int kind) {
-  return kind == U4 ? kernels->u4 : kernels->s8;
+  return kind == U4 ? kernels->u4 : kind == U6 ? kernels->u6 : kernels->s8;
 }
 
 /* 0: all inputs. */
@@ -128,7 +133,7 @@ static double check(const struct kernel_entry *entry, uint64_t seed) {
 }
 
 static ommai_integer_row_kernel row_kernel_of(const struct ommai_integer_kernels *kernels, int kind) {
-  return kind == U4 ? kernels->row_u4 : kernels->row_s8;
+  return kind == U4 ? kernels->row_u4 : kind == S8 ? kernels->row_s8 : NULL;
 }
 
 /* One row over panels side by side: the scalar code's bits for each. */
@@ -177,13 +182,13 @@ static void release_bench(void *context) {
   free(bench);
 }
 
-/* A tile, int8 with a scale for each output, int4 in groups. */
+/* A tile, int8 with a scale for each output, others in groups. */
 static struct kernel_call call(const struct kernel_entry *entry) {
   /* With this deviation the largest of 2,048 values is 127. */
   enum { BENCH_K = 2048, BENCH_ROWS = 128, BENCH_GROUP = 64, BENCH_DEVIATION = 36 };
   struct test_random random = {1};
   struct bench *bench = calloc(1, sizeof *bench);
-  int64_t group = entry->index == U4 ? BENCH_GROUP : 0;
+  int64_t group = entry->index == S8 ? 0 : BENCH_GROUP;
   bench->kernel = kernel_of(entry->kernel, entry->index);
   bench->trial = make_trial(&random, entry->index, BENCH_K, group, BENCH_ROWS, false, false);
   if (entry->index == S8) make_normal(&random, BENCH_DEVIATION, &bench->trial.weights);
@@ -217,7 +222,7 @@ static struct kernel_call row_call(const struct kernel_entry *entry) {
   enum { BENCH_K = 2048, BENCH_GROUP = 64 };
   struct test_random random = {1};
   struct row_bench *bench = calloc(1, sizeof *bench);
-  int64_t group = entry->index == U4 ? BENCH_GROUP : 0;
+  int64_t group = entry->index == S8 ? 0 : BENCH_GROUP;
   bench->kernel = row_kernel_of(entry->kernel, entry->index);
   for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
     bench->trials[i] = make_trial(&random, entry->index, BENCH_K, group, 1, false, false);
@@ -234,19 +239,20 @@ void kernel_list_integer(struct kernel_list *list) {
   for (int i = 0; ommai_integer_kernels[i]; i++) {
     const struct ommai_integer_kernels *kernels = ommai_integer_kernels[i];
     if (ommai_cpu_has(kernels->level) && !ommai_integer_runs(kernels)) continue;
-    for (int kind = S8; kind <= U4; kind++) {
+    for (int kind = S8; kind < KINDS; kind++) {
       char name[KERNEL_NAME_SIZE];
-      snprintf(name, sizeof name, "integer_%s%s", kind == U4 ? "u4" : "s8",
+      if (!kernel_of(kernels, kind)) continue;
+      snprintf(name, sizeof name, "integer_%s%s", kinds[kind].name,
                kernels->uses_vnni && kernels->level == OMMAI_CPU_AVX512 ? "_vnni" : "");
       struct kernel_entry *entry = kernel_list_add(list, &family, name, kernels->level, kernels, kind);
-      snprintf(entry->scalar, sizeof entry->scalar, "integer_%s_scalar", kind == U4 ? "u4" : "s8");
+      snprintf(entry->scalar, sizeof entry->scalar, "integer_%s_scalar", kinds[kind].name);
       if (kernels->small_l1) {
         strcat(name, "_small_l1");
         struct kernel_entry *small = kernel_list_add(list, &family, name, kernels->level, kernels->small_l1, kind);
         snprintf(small->scalar, sizeof small->scalar, "%s", entry->scalar);
       }
       if (!row_kernel_of(kernels, kind)) continue;
-      snprintf(name, sizeof name, "integer_row_%s", kind == U4 ? "u4" : "s8");
+      snprintf(name, sizeof name, "integer_row_%s", kinds[kind].name);
       struct kernel_entry *row = kernel_list_add(list, &row_family, name, kernels->level, kernels, kind);
       snprintf(row->scalar, sizeof row->scalar, "%s", entry->scalar);
     }

@@ -1,7 +1,7 @@
-/* Linear layers with int8 and int4 weights and symmetric inputs, at every CPU level of the machine.
- * The expected bits are worked out by the definition (kernels/integer_panel.h) from integers that
- * the test knows: of stored sources its own, of dense ones those that stand in for them. All
- * levels are held to the same bits. */
+/* Linear layers with int8, int6 and int4 weights and symmetric inputs, at every CPU level of the
+ * machine. The expected bits are worked out by the definition (kernels/integer_panel.h) from
+ * integers that the test knows: of stored sources its own, of dense ones those that stand in for
+ * them. All levels are held to the same bits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -60,12 +60,13 @@ static void stored_values(const void *context, int64_t output, int64_t first, in
 static struct stored stored_make(int bits, int64_t n_out, int64_t n_in, int64_t group, bool has_minimums, int64_t shared) {
   struct test_random random = {(uint64_t)(n_in * 31 + n_out + group + bits)};
   int64_t n_scales = n_out * (n_in / group);
-  struct stored s = {n_out, n_in, group, bits, bits == 4 && !has_minimums ? 8 : 0, has_minimums, NULL, NULL, NULL, shared};
+  struct stored s = {n_out,        n_in, group, bits, bits < 8 && !has_minimums ? 1 << (bits - 1) : 0,
+                     has_minimums, NULL, NULL,  NULL, shared};
   s.q = malloc((size_t)(n_out * n_in));
   s.scales = malloc((size_t)n_scales * sizeof(float));
   s.minimums = malloc((size_t)n_scales * sizeof(float));
   for (int64_t i = 0; i < n_out * n_in; i++) {
-    s.q[i] = (int8_t)(bits == 4 ? test_random_range(&random, 0, 15) : test_random_range(&random, 0, 255) - 128);
+    s.q[i] = (int8_t)(bits < 8 ? test_random_range(&random, 0, (1 << bits) - 1) : test_random_range(&random, 0, 255) - 128);
   }
   for (int64_t i = 0; i < n_scales; i++) {
     s.scales[i] = 0.1f * test_random_normal(&random);
@@ -147,7 +148,7 @@ static void problem_make(struct problem *p, int bits, int64_t n_out, int64_t n_i
   p->bias = malloc((size_t)n_out * sizeof *p->bias);
   for (int64_t i = 0; i < n_out; i++) p->bias[i] = test_random_normal(&random);
   const struct ommai_linear_source source = {.n_out = n_out, .bias = p->bias, .stored = &p->matrix};
-  assert_true(ommai_linear_spec_for_stored(&source, 1, &p->spec));
+  assert_true(ommai_linear_spec_for_stored(linear_context, &source, 1, &p->spec));
   assert_ok(ommai_linear_create(linear_context, &p->spec, &source, 1, NULL, &p->linear, &error), &error);
   p->spec.n_out = n_out;
   assert_int_equal(ommai_linear_bytes(p->linear), ommai_linear_bytes_for(linear_context, &p->spec));
@@ -291,6 +292,12 @@ static void check_problem(const struct problem *p) {
   ommai_linear_op_destroy(op);
 }
 
+/* Integers of 6 bits are kept so where there are kernels, else in 8. */
+static enum ommai_weight_format kept_format(int bits) {
+  if (bits == 6 && linear_context->integer->u6) return OMMAI_FORMAT_INT6;
+  return bits == 4 ? OMMAI_FORMAT_INT4 : OMMAI_FORMAT_INT8;
+}
+
 /* {n_out, n_in, group of the source} */
 static const int64_t shapes[][3] = {{65, 1152, 128}, {130, 192, 64},  {96, 96, 32},     {17, 48, 16}, {1, 16, 16},
                                     {64, 80, 80},    {130, 512, 256}, {70, 1176, 1176}, {33, 37, 37}, {3, 1, 1}};
@@ -299,10 +306,11 @@ static const int64_t shapes[][3] = {{65, 1152, 128}, {130, 192, 64},  {96, 96, 3
 static void stored_integers_give_the_defined_bits(void **state) {
   (void)state;
   for (int i = 0; i < N_SHAPES; i++) {
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
       struct problem p;
-      problem_make(&p, kind % 2 ? 8 : 4, shapes[i][0], shapes[i][1], shapes[i][2], kind >= 2, 0,
+      problem_make(&p, 4 + kind % 3 * 2, shapes[i][0], shapes[i][1], shapes[i][2], kind >= 3, 0,
                    (i + kind) % 2 ? OMMA_F32 : OMMA_BF16);
+      assert_true(p.spec.format == kept_format(4 + kind % 3 * 2) && p.spec.has_minimums == (kind >= 3));
       check_problem(&p);
       problem_free(&p);
     }
@@ -313,12 +321,11 @@ static void stored_integers_give_the_defined_bits(void **state) {
  * take that, with the bits of their products. */
 static void factors_of_scales_give_the_same_bits(void **state) {
   (void)state;
-  for (int kind = 0; kind < 8; kind++) {
-    const bool has_minimums = kind & 2;
-    if (kind % 2 == 0 && !has_minimums) continue; /* four bits lie around 8 then */
-    const int64_t group = kind & 4 ? 16 : 32, n_in = kind & 4 ? 768 : 512;
+  for (int kind = 0; kind < 12; kind++) {
+    const bool has_minimums = kind & 1;
+    const int64_t group = kind & 2 ? 16 : 32, n_in = kind & 2 ? 768 : 512;
     struct problem p;
-    problem_make(&p, kind % 2 ? 8 : 4, 70, n_in, group, has_minimums, 256, kind % 3 ? OMMA_BF16 : OMMA_F32);
+    problem_make(&p, 4 + kind / 4 * 2, 70, n_in, group, has_minimums, 256, kind % 3 ? OMMA_BF16 : OMMA_F32);
     struct ommai_linear_spec floats = p.spec;
     floats.shared = 0;
     assert_int_equal(p.spec.shared, 256);
@@ -350,11 +357,11 @@ static void sources_decide_about_factors(void **state) {
   for (int i = 1; i < 5; i++) {
     struct ommai_linear_spec spec = dense;
     sources[1].stored = &m[i];
-    assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+    assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
     assert_true(spec.group == (i == 1 ? 16 : 32) && spec.has_minimums && spec.shared == (i == 1 ? 256 : 0));
   }
   struct ommai_linear_spec spec = dense;
-  assert_true(ommai_linear_spec_for_stored(&sources[1], 1, &spec));
+  assert_true(ommai_linear_spec_for_stored(linear_context, &sources[1], 1, &spec));
   assert_true(spec.shared == 0);
   for (int i = 0; i < 5; i++) stored_free(all[i]);
 }
@@ -370,34 +377,77 @@ static void sources_decide_the_spec(void **state) {
                                           matrix_of(&narrow)};
   struct ommai_linear_source sources[2] = {{.n_out = 10, .stored = &m[0]}, {.n_out = 10, .stored = &m[1]}};
   struct ommai_linear_spec spec = {.n_in = 384, .format = OMMAI_FORMAT_BF16, .compute = OMMA_F32};
-  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
   assert_true(spec.format == OMMAI_FORMAT_INT4 && spec.group == 32 && spec.has_minimums &&
               spec.inputs == OMMAI_INPUTS_SYMMETRIC);
   sources[0].stored = &m[2];
-  assert_true(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 1, &spec));
   assert_true(spec.group == 0 && !spec.has_minimums);
-  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
   assert_true(spec.group == 96);
   const struct ommai_linear_spec exact = spec;
   sources[1].stored = &m[3];
-  assert_true(ommai_linear_spec_for_stored(sources, 2, &spec));
-  assert_true(spec.format == OMMAI_FORMAT_INT8 && spec.group == 32 && spec.inputs == OMMAI_INPUTS_SYMMETRIC);
-  const struct ommai_linear_spec fine = spec;
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
+  assert_true(spec.format == OMMAI_FORMAT_INT8 && spec.group == 128 && !spec.has_minimums);
   spec = exact;
   sources[0].stored = &m[4];
-  assert_true(ommai_linear_spec_for_stored(sources, 1, &spec));
-  assert_memory_equal(&spec, &fine, sizeof spec);
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 1, &spec));
+  assert_true(spec.format == OMMAI_FORMAT_INT8 && spec.group == 32 && spec.inputs == OMMAI_INPUTS_SYMMETRIC);
+  const struct ommai_linear_spec fine = spec;
   const struct ommai_stored_matrix values = {.values = m[0].values};
   sources[0].stored = &values;
-  assert_false(ommai_linear_spec_for_stored(sources, 2, &spec));
+  assert_false(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
   sources[0].stored = NULL;
-  assert_false(ommai_linear_spec_for_stored(sources, 1, &spec));
+  assert_false(ommai_linear_spec_for_stored(linear_context, sources, 1, &spec));
   assert_memory_equal(&spec, &fine, sizeof spec);
   stored_free(&a);
   stored_free(&b);
   stored_free(&whole);
   stored_free(&wide);
   stored_free(&narrow);
+}
+
+/* Sources of several kinds meet in the format of the widest: each weight is the source's. */
+static void kinds_of_sources_meet_exactly(void **state) {
+  (void)state;
+  enum { N_OUT = 24, N_IN = 512 };
+  /* as a GGUF file has q, k and v; then two without factors, with which a layer has none */
+  struct stored q = stored_make(4, N_OUT, N_IN, 32, true, 256), k = stored_make(6, N_OUT, N_IN, 16, false, 256),
+                v = stored_make(6, N_OUT, N_IN, 32, true, 256), plain = stored_make(4, N_OUT, N_IN, 32, false, 0),
+                wide = stored_make(8, N_OUT, N_IN, 64, false, 0);
+  const struct stored *const all[] = {&q, &k, &v, &plain, &wide};
+  struct ommai_stored_matrix matrices[5];
+  struct ommai_linear_source sources[5];
+  for (int i = 0; i < 5; i++) {
+    matrices[i] = matrix_of(all[i]);
+    sources[i] = (struct ommai_linear_source){.n_out = N_OUT, .stored = &matrices[i]};
+  }
+  for (int first = 0; first < 5; first++) {
+    for (int end = first + 1; end <= 5; end++) {
+      struct ommai_linear_spec spec = {.n_in = N_IN, .compute = OMMA_F32};
+      struct ommai_linear *linear;
+      struct omma_error error;
+      const int bits = end == 5 ? 8 : first == 3 || end == 1 ? 4 : 6;
+      assert_true(ommai_linear_spec_for_stored(linear_context, sources + first, end - first, &spec));
+      assert_int_equal(spec.format, kept_format(bits));
+      assert_int_equal(spec.shared, end <= 3 ? 256 : 0);
+      assert_ok(ommai_linear_create(linear_context, &spec, sources + first, end - first, NULL, &linear, &error), &error);
+      for (int64_t out = 0; out < (end - first) * N_OUT; out++) {
+        const struct stored *s = all[first + out / N_OUT];
+        float values[N_IN];
+        stored_values(s, out % N_OUT, 0, N_IN, values);
+        for (int64_t i = out % 3; i < N_IN; i += 3) {
+          /* a zero point that became a minimum is taken off after the product */
+          float off = fabsf(ommai_linear_weight(linear, out, i) - values[i]);
+          if (!(off <= 4e-6f * fabsf(s->scales[out % N_OUT * (N_IN / s->group) + i / s->group]) * 64)) {
+            fail_msg("sources %d to %d: weight %lld, %lld: off by %g", first, end, (long long)out, (long long)i, off);
+          }
+        }
+      }
+      ommai_linear_destroy(linear);
+    }
+  }
+  for (int i = 0; i < 5; i++) stored_free((struct stored *)all[i]);
 }
 
 /* Quantised from values: each is half a step off at most in int8; in int4 the squared error is no
@@ -480,6 +530,9 @@ static void bad_specs_are_refused(void **state) {
       {{.n_in = 65537, .format = OMMAI_FORMAT_INT4, .group = 64, .inputs = OMMAI_INPUTS_SYMMETRIC},
        OMMA_ERROR_LIMIT,
        "at most 65536 with int4"},
+      {{.n_in = 64, .format = OMMAI_FORMAT_INT6, .group = 32, .inputs = OMMAI_INPUTS_SYMMETRIC},
+       linear_context->integer->u6 ? OMMA_ERROR_ARGUMENT : OMMA_ERROR_UNSUPPORTED,
+       linear_context->integer->u6 ? "only stored integers become int6" : "no kernels for int6"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_fails(ommai_linear_create(linear_context, &cases[i].spec, &dense, 1, NULL, &linear, &error), cases[i].status,
@@ -493,15 +546,16 @@ static void bad_specs_are_refused(void **state) {
   stored_free(&stored);
 }
 
-/* The largest sums that fit: every product is 127 x -128, and 127 x 15. */
+/* The largest sums that fit: every product is 127 x -128, 127 x 63 and 127 x 15. */
 static void long_sums_do_not_overflow(void **state) {
   (void)state;
   enum { N_IN = OMMAI_LINEAR_MAX_INT8_INPUTS };
   float *x = malloc(N_IN * sizeof *x), y = 0;
   for (int i = 0; i < N_IN; i++) x[i] = -127;
-  for (int bits = 4; bits <= 8; bits += 4) {
-    struct stored stored = stored_make(bits, 1, N_IN, N_IN, bits == 4, 0);
-    memset(stored.q, bits == 4 ? 15 : -128, N_IN);
+  for (int bits = 4; bits <= 8; bits += 2) {
+    const int largest = bits == 8 ? -128 : (1 << bits) - 1;
+    struct stored stored = stored_make(bits, 1, N_IN, N_IN, bits < 8, 0);
+    memset(stored.q, largest, N_IN);
     stored.scales[0] = 1;
     stored.minimums[0] = 0;
     const struct ommai_stored_matrix matrix = matrix_of(&stored);
@@ -509,10 +563,10 @@ static void long_sums_do_not_overflow(void **state) {
     struct ommai_linear_spec spec = {.n_in = N_IN, .compute = OMMA_F32};
     struct ommai_linear *linear;
     struct omma_error error;
-    assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
+    assert_true(ommai_linear_spec_for_stored(linear_context, &source, 1, &spec));
     assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
     ommai_linear_gemv(linear, x, N_IN, 1, &y, 1, false, 0, 1);
-    assert_true(y == (float)(-127.0 * N_IN * (bits == 4 ? 15 : -128)));
+    assert_true(y == (float)(-127.0 * N_IN * largest));
     ommai_linear_destroy(linear);
     stored_free(&stored);
   }
@@ -533,7 +587,7 @@ static void odd_values_stay_where_they_are(void **state) {
   for (int i = 0; i < 5 * N_IN; i++) x[i] = i / N_IN == 4 ? 1e-40f : (float)(i % 5);
   x[N_IN + 3] = NAN;
   x[2 * N_IN + 4] = -INFINITY;
-  assert_true(ommai_linear_spec_for_stored(&source, 1, &spec));
+  assert_true(ommai_linear_spec_for_stored(linear_context, &source, 1, &spec));
   assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
   ommai_linear_gemv(linear, x, N_IN, 5, y, N_OUT, false, 0, 2);
   for (int n = 0; n < N_OUT; n++) {
@@ -615,6 +669,7 @@ static int run_level(const char *name) {
       cmocka_unit_test(factors_of_scales_give_the_same_bits),
       cmocka_unit_test(sources_decide_about_factors),
       cmocka_unit_test(sources_decide_the_spec),
+      cmocka_unit_test(kinds_of_sources_meet_exactly),
       cmocka_unit_test(dense_weights_are_quantised),
       cmocka_unit_test(bad_specs_are_refused),
       cmocka_unit_test(long_sums_do_not_overflow),

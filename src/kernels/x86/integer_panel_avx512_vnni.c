@@ -9,6 +9,7 @@
 enum {
   MAX_ROWS = 6,
   HELD_ROWS = 3, /* whose sums over groups registers hold as well */
+  STREAMED_ROWS = 2 * HELD_ROWS,
   BLOCK_K = 256,
   LINE = 64 * VECTORS, /* bytes */
   STREAM_ROWS = 16,    /* up to which weights are read as they come from memory */
@@ -108,10 +109,31 @@ INLINE void rows_u4(const struct integer_block *block, struct integer_coming com
   finish(block, n_rows, acc);
 }
 
-INLINE void some_rows(const struct integer_block *block, const bool half, const struct integer_coming coming, const int pieces,
+INLINE void rows_u6(const struct integer_block *block, struct integer_coming coming, const int pieces, const bool near,
+                    const int n_rows) {
+  __m512i acc[MAX_ROWS][VECTORS];
+  start(block, 0, n_rows, acc);
+  for (int64_t k = 0; k < block->n_k; k += 16) {
+    const uint8_t *step = block->weights + k * PANEL * 6 / 8;
+    __m512i high[VECTORS], low[VECTORS], q[VECTORS];
+    take_line(step, &coming, pieces, near, high);
+#pragma GCC unroll 4
+    for (int m = 0; m < 4; m++) {
+      if (m % 2 == 0) take_line(step + (m / 2 + 1) * 4 * PANEL, &coming, pieces, near, low);
+#pragma GCC unroll 8
+      for (int v = 0; v < VECTORS; v++) q[v] = six_bits(high[v], low[v], m);
+      multiply4(block->x + k + 4 * m, block->stride, q, n_rows, acc);
+    }
+  }
+  finish(block, n_rows, acc);
+}
+
+INLINE void some_rows(const struct integer_block *block, const int bits, const struct integer_coming coming, const int pieces,
                       const bool near, const int n_rows) {
-  if (half) {
+  if (bits == 4) {
     rows_u4(block, coming, pieces, near, n_rows);
+  } else if (bits == 6) {
+    rows_u6(block, coming, pieces, near, n_rows);
   } else {
     rows_s8(block, coming, pieces, near, n_rows);
   }
@@ -120,9 +142,9 @@ INLINE void some_rows(const struct integer_block *block, const bool half, const 
 /* pieces: of 64 bytes that a line of a pass asks for: all of a later line in the only pass of few
  * rows, a share of the next block's where several passes share it, none where hardware prefetchers
  * do as well, or where many rows pass in bursts: each pass asks for its share at once. */
-INLINE void all_rows(const struct integer_block *block, const bool half, const int pieces, const bool bursts) {
-  const int64_t passes = ommai_div_up(block->n_rows, MAX_ROWS), bytes = block->n_k * PANEL / (half ? 2 : 1);
-  struct integer_coming burst = integer_coming(block, half ? 4 : 8, MAX_ROWS);
+INLINE void all_rows(const struct integer_block *block, const int bits, const int pieces, const bool bursts) {
+  const int64_t passes = ommai_div_up(block->n_rows, MAX_ROWS), bytes = block->n_k * PANEL * bits / 8;
+  struct integer_coming burst = integer_coming(block, bits, MAX_ROWS);
   struct integer_coming coming = {block->weights + (passes > 1 ? bytes : PREFETCH_BYTES), pieces ? LINE / passes : 0};
   if (!bursts && block->panel->n_groups > 1) prefetch_scales(block->panel, block->group);
   for (int64_t row = 0, n; row < block->n_rows; row += n, coming.at += bytes / passes) {
@@ -131,77 +153,60 @@ INLINE void all_rows(const struct integer_block *block, const bool half, const i
     const bool near = pieces == VECTORS;
     if (bursts) integer_prefetch(&burst);
     switch (n) {
-      case 1: some_rows(&some, half, coming, pieces, near, 1); break;
-      case 2: some_rows(&some, half, coming, pieces, near, 2); break;
-      case 3: some_rows(&some, half, coming, pieces, near, 3); break;
-      case 4: some_rows(&some, half, coming, pieces, near, 4); break;
-      case 5: some_rows(&some, half, coming, pieces, near, 5); break;
-      default: some_rows(&some, half, coming, pieces, false, 6); break;
+      case 1: some_rows(&some, bits, coming, pieces, near, 1); break;
+      case 2: some_rows(&some, bits, coming, pieces, near, 2); break;
+      case 3: some_rows(&some, bits, coming, pieces, near, 3); break;
+      case 4: some_rows(&some, bits, coming, pieces, near, 4); break;
+      case 5: some_rows(&some, bits, coming, pieces, near, 5); break;
+      default: some_rows(&some, bits, coming, pieces, false, 6); break;
     }
   }
 }
 
-INLINE void all_rows_of(const struct integer_block *block, const bool half, const bool small_l1) {
+INLINE void all_rows_of(const struct integer_block *block, const int bits, const bool small_l1) {
   if (block->n_rows <= MAX_ROWS) {
-    all_rows(block, half, small_l1 ? 0 : VECTORS, false);
+    all_rows(block, bits, small_l1 ? 0 : VECTORS, false);
   } else if (block->n_rows <= (small_l1 ? HALF_LINE_ROWS : STREAM_ROWS)) {
-    all_rows(block, half, VECTORS / 2, false);
+    all_rows(block, bits, VECTORS / 2, false);
   } else {
-    all_rows(block, half, small_l1 ? 1 : 0, !small_l1);
+    all_rows(block, bits, small_l1 ? 1 : 0, !small_l1);
   }
 }
 
-static void block_s8(const struct integer_block *block) { all_rows_of(block, false, false); }
-
-static void block_u4(const struct integer_block *block) { all_rows_of(block, true, false); }
-
-static void block_s8_small_l1(const struct integer_block *block) { all_rows_of(block, false, true); }
-
-static void block_u4_small_l1(const struct integer_block *block) { all_rows_of(block, true, true); }
-
+#define BLOCKS(name, bits)                                                                         \
+  static void block_##name(const struct integer_block *block) { all_rows_of(block, bits, false); } \
+  static void block_##name##_small_l1(const struct integer_block *block) { all_rows_of(block, bits, true); }
+BLOCKS(s8, 8)
+BLOCKS(u6, 6)
+BLOCKS(u4, 4)
 /* ---- few rows over a whole panel ------------------------------------------------------------- */
 
 /* Functions of their own, so that each has the registers to itself. */
-#define STREAM(name, asks, n)                                                                               \
-  static __attribute__((noinline)) void name##_s8_##n(const struct ommai_integer_panel *panel,              \
-                                                      const struct ommai_integer_rows *rows, float *sums) { \
-    stream(panel, 1, asks, rows, false, n, sums);                                                           \
-  }                                                                                                         \
-  static __attribute__((noinline)) void name##_u4_##n(const struct ommai_integer_panel *panel,              \
-                                                      const struct ommai_integer_rows *rows, float *sums) { \
-    stream(panel, 1, asks, rows, true, n, sums);                                                            \
+#define STREAM(name, bits, asks, n)                                                                      \
+  static __attribute__((noinline)) void name##_##n(const struct ommai_integer_panel *panel,              \
+                                                   const struct ommai_integer_rows *rows, float *sums) { \
+    stream(panel, 1, asks, rows, bits, n, sums);                                                         \
   }
-#define STREAMS(name, asks) STREAM(name, asks, 1) STREAM(name, asks, 2) STREAM(name, asks, 3)
-STREAMS(stream, true)
-STREAMS(stream_small_l1, false)
+#define STREAMS(name, bits, asks) \
+  STREAM(name, bits, asks, 1)     \
+  STREAM(name, bits, asks, 2)     \
+  STREAM(name, bits, asks, 3) static const ommai_integer_kernel name[HELD_ROWS] = {name##_1, name##_2, name##_3};
+STREAMS(stream_s8, 8, ASKS_NEAR)
+STREAMS(stream_s8_small_l1, 8, ASKS_NOTHING)
+STREAMS(stream_u6, 6, ASKS_NEAR)
+STREAMS(stream_u6_small_l1, 6, ASKS_FAR)
+STREAMS(stream_u4, 4, ASKS_NEAR) STREAMS(stream_u4_small_l1, 4, ASKS_NOTHING) STREAMS(stream_u4_far, 4, ASKS_FAR)
 
-static const ommai_integer_kernel streams_s8[HELD_ROWS] = {stream_s8_1, stream_s8_2, stream_s8_3};
-static const ommai_integer_kernel streams_u4[HELD_ROWS] = {stream_u4_1, stream_u4_2, stream_u4_3};
-static const ommai_integer_kernel streams_s8_small_l1[HELD_ROWS] = {stream_small_l1_s8_1, stream_small_l1_s8_2,
-                                                                    stream_small_l1_s8_3};
-static const ommai_integer_kernel streams_u4_small_l1[HELD_ROWS] = {stream_small_l1_u4_1, stream_small_l1_u4_2,
-                                                                    stream_small_l1_u4_3};
+    /* ---- */
 
-/* ---- */
-
-static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
+    static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
   return rows->n_rows <= HELD_ROWS && !panel->weight_sums;
 }
 
-static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
-  if (is_few(panel, rows)) {
-    streams_s8[rows->n_rows - 1](panel, rows, sums);
-  } else {
-    integer_for_each_block(panel, rows, 8, MAX_ROWS, BLOCK_K, sums, block_s8);
-  }
-}
-
-static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
-  if (is_few(panel, rows)) {
-    streams_u4[rows->n_rows - 1](panel, rows, sums);
-  } else {
-    integer_for_each_block(panel, rows, 4, MAX_ROWS, BLOCK_K, sums, block_u4);
-  }
+/* Whether weights and scales take long to unpack, so that few rows at a time do better. */
+static bool is_streamed(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const int bits) {
+  const bool slow = bits == 6 || (bits == 4 && panel->minimums);
+  return is_few(panel, rows) || (slow && panel->n_groups > 1 && rows->n_rows <= STREAMED_ROWS);
 }
 
 static bool has_many_groups(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
@@ -212,32 +217,52 @@ static int64_t block_k_small_l1(const struct ommai_integer_rows *rows) {
   return rows->n_rows <= STREAM_ROWS ? BLOCK_K : BLOCK_K_IN_L2;
 }
 
-static void run_s8_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
-  if (is_few(panel, rows)) {
-    streams_s8_small_l1[rows->n_rows - 1](panel, rows, sums);
-  } else if (has_many_groups(panel, rows)) {
-    groups_run(panel, rows, false, sums);
-  } else {
-    integer_for_each_block(panel, rows, 8, MAX_ROWS, block_k_small_l1(rows), sums, block_s8_small_l1);
+/* By streams, of which those after the first find the panel in the second level of cache. */
+static void run_streams(const ommai_integer_kernel *streams, const struct ommai_integer_panel *panel,
+                        const struct ommai_integer_rows *rows, float *sums) {
+  for (int64_t row = 0, n; row < rows->n_rows; row += n) {
+    struct ommai_integer_rows some = *rows;
+    n = some.n_rows = ommai_next_rows(rows->n_rows - row, HELD_ROWS);
+    some.x += row * rows->stride;
+    some.sums += row * panel->n_groups;
+    streams[n - 1](panel, &some, sums + row * PANEL);
   }
 }
 
-static void run_u4_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
-  if (is_few(panel, rows)) {
-    streams_u4_small_l1[rows->n_rows - 1](panel, rows, sums);
-  } else if (has_many_groups(panel, rows)) {
-    groups_run(panel, rows, true, sums);
-  } else {
-    integer_for_each_block(panel, rows, 4, MAX_ROWS, block_k_small_l1(rows), sums, block_u4_small_l1);
+#define RUNS(name, bits, few)                                                                                           \
+  static void run_##name(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) { \
+    if (is_few(panel, rows)) {                                                                                          \
+      stream_##name[rows->n_rows - 1](panel, rows, sums);                                                               \
+    } else {                                                                                                            \
+      integer_for_each_block(panel, rows, bits, MAX_ROWS, BLOCK_K, sums, block_##name);                                 \
+    }                                                                                                                   \
+  }                                                                                                                     \
+  static void run_##name##_small_l1(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,     \
+                                    float *sums) {                                                                      \
+    if (is_streamed(panel, rows, bits)) {                                                                               \
+      run_streams(few, panel, rows, sums);                                                                              \
+    } else if (has_many_groups(panel, rows)) {                                                                          \
+      groups_run(panel, rows, bits, sums);                                                                              \
+    } else {                                                                                                            \
+      integer_for_each_block(panel, rows, bits, MAX_ROWS, block_k_small_l1(rows), sums, block_##name##_small_l1);       \
+    }                                                                                                                   \
   }
-}
+RUNS(s8, 8, stream_s8_small_l1)
+RUNS(u6, 6, stream_u6_small_l1)
+RUNS(u4, 4, (panel->minimums && rows->n_rows > 1 ? stream_u4_far : stream_u4_small_l1))
 
 static const struct ommai_integer_kernels small_l1 = {.level = OMMAI_CPU_AVX512,
                                                       .uses_vnni = true,
                                                       .takes_codes = true,
                                                       .s8 = run_s8_small_l1,
                                                       .u4 = run_u4_small_l1,
+                                                      .u6 = run_u6_small_l1,
                                                       .rows_together = ROWS_IN_L1};
 
-const struct ommai_integer_kernels ommai_integer_avx512_vnni = {
-    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .takes_codes = true, .s8 = run_s8, .u4 = run_u4, .small_l1 = &small_l1};
+const struct ommai_integer_kernels ommai_integer_avx512_vnni = {.level = OMMAI_CPU_AVX512,
+                                                                .uses_vnni = true,
+                                                                .takes_codes = true,
+                                                                .s8 = run_s8,
+                                                                .u4 = run_u4,
+                                                                .u6 = run_u6,
+                                                                .small_l1 = &small_l1};

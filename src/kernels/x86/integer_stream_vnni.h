@@ -70,26 +70,46 @@ INLINE void begin_group(const struct ommai_integer_panel *panel, const struct om
   }
 }
 
-INLINE void load_ahead(const uint8_t *line, const bool asks, __m512i w[VECTORS]) {
+/* What is asked for with each line of weights: nothing, what comes PREFETCH_BYTES later into the
+ * first level of cache, or what comes FAR_BYTES later into the second. */
+enum integer_asks { ASKS_NOTHING, ASKS_NEAR, ASKS_FAR };
+enum { FAR_BYTES = 16384 };
+
+INLINE void load_ahead(const uint8_t *line, const enum integer_asks asks, __m512i w[VECTORS]) {
 #pragma GCC unroll 8
   for (int v = 0; v < VECTORS; v++) {
     w[v] = _mm512_loadu_si512(line + 64 * v);
-    if (asks) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
+    if (asks == ASKS_NEAR) _mm_prefetch((const char *)line + 64 * v + PREFETCH_BYTES, _MM_HINT_T0);
+    if (asks == ASKS_FAR) _mm_prefetch((const char *)line + 64 * v + FAR_BYTES, _MM_HINT_T1);
   }
 }
 
-/* A panel's weights from some input on. */
-INLINE const uint8_t *weights_at(const struct ommai_integer_panel *panel, int64_t k, const bool half) {
-  return (const uint8_t *)panel->weights + (half ? k / 2 : k) * PANEL;
+/* Inputs whose weights, of 8, 4 or 6 bits, lie in a step of whole lines: one line, or three of 6
+ * bits. */
+INLINE int64_t step_inputs(const int bits) { return bits == 8 ? 4 : bits == 4 ? 8 : 16; }
+
+/* A panel's weights from an input on with which a step begins. */
+INLINE const uint8_t *weights_at(const struct ommai_integer_panel *panel, int64_t k, const int bits) {
+  return (const uint8_t *)panel->weights + k * PANEL * bits / 8;
 }
 
-INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panels, const bool asks, int64_t begin, int64_t end,
-                     const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+/* Weights of inputs 4 m to 4 m + 3 of a step of 6 bits, from the lines with their high bits and
+ * their low ones. */
+INLINE __m512i six_bits(__m512i high, __m512i low, const int m) {
+  enum { A_OR_B_AND_C = 0xf8 };
+  if (m % 2) low = _mm512_srli_epi16(low, 4);
+  if (m < 2) high = _mm512_slli_epi16(high, m ? 2 : 4);
+  if (m == 3) high = _mm512_srli_epi16(high, 2);
+  return _mm512_ternarylogic_epi32(_mm512_and_si512(low, _mm512_set1_epi8(15)), high, _mm512_set1_epi8(0x30), A_OR_B_AND_C);
+}
+
+INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panels, const enum integer_asks asks, int64_t begin,
+                     int64_t end, const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
   for (int64_t k = begin; k < end; k += 4) {
 #pragma GCC unroll 4
     for (int p = 0; p < n_panels; p++) {
       __m512i w[VECTORS];
-      load_ahead(weights_at(&panels[p], k, false), asks, w);
+      load_ahead(weights_at(&panels[p], k, 8), asks, w);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) w[v] = _mm512_xor_si512(w[v], _mm512_set1_epi8((char)RAISED));
       multiply4(x + k, stride, w, n_rows, acc + p * n_rows);
@@ -97,19 +117,38 @@ INLINE void group_s8(const struct ommai_integer_panel *panels, const int n_panel
   }
 }
 
-INLINE void group_u4(const struct ommai_integer_panel *panels, const int n_panels, const bool asks, int64_t begin, int64_t end,
-                     const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+INLINE void group_u4(const struct ommai_integer_panel *panels, const int n_panels, const enum integer_asks asks, int64_t begin,
+                     int64_t end, const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
   for (int64_t k = begin; k < end; k += 8) {
 #pragma GCC unroll 4
     for (int p = 0; p < n_panels; p++) {
       __m512i w[VECTORS], q[VECTORS];
-      load_ahead(weights_at(&panels[p], k, true), asks, w);
+      load_ahead(weights_at(&panels[p], k, 4), asks, w);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(w[v], _mm512_set1_epi8(15));
       multiply4(x + k, stride, q, n_rows, acc + p * n_rows);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) q[v] = _mm512_and_si512(_mm512_srli_epi16(w[v], 4), _mm512_set1_epi8(15));
       multiply4(x + k + 4, stride, q, n_rows, acc + p * n_rows);
+    }
+  }
+}
+
+INLINE void group_u6(const struct ommai_integer_panel *panels, const int n_panels, const enum integer_asks asks, int64_t begin,
+                     int64_t end, const int8_t *x, int64_t stride, const int n_rows, __m512i (*acc)[VECTORS]) {
+  for (int64_t k = begin; k < end; k += 16) {
+#pragma GCC unroll 4
+    for (int p = 0; p < n_panels; p++) {
+      const uint8_t *step = weights_at(&panels[p], k, 6);
+      __m512i high[VECTORS], low[VECTORS], q[VECTORS];
+      load_ahead(step, asks, high);
+#pragma GCC unroll 4
+      for (int m = 0; m < 4; m++) {
+        if (m % 2 == 0) load_ahead(step + (m / 2 + 1) * 4 * PANEL, asks, low);
+#pragma GCC unroll 8
+        for (int v = 0; v < VECTORS; v++) q[v] = six_bits(high[v], low[v], m);
+        multiply4(x + k + 4 * m, stride, q, n_rows, acc + p * n_rows);
+      }
     }
   }
 }
@@ -133,8 +172,8 @@ INLINE void end_group(const struct ommai_integer_panel *panel, const struct omma
 
 /* out [n_panels][n_rows][64]; n_rows * n_panels <= MAX_HELD. The panels are of one layer: sizes,
  * groups and zero are equal. */
-INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels, const bool asks,
-                   const struct ommai_integer_rows *rows, const bool half, const int n_rows, float *out) {
+INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels, const enum integer_asks asks,
+                   const struct ommai_integer_rows *rows, const int bits, const int n_rows, float *out) {
   const int n_held = n_panels * n_rows;
   __m512 sums[MAX_HELD][VECTORS];
 #pragma GCC unroll 16
@@ -145,10 +184,12 @@ INLINE void stream(const struct ommai_integer_panel *panels, const int n_panels,
 #pragma GCC unroll 4
     for (int p = 0; p < n_panels; p++) {
       if (panels->n_groups > 1) prefetch_scales(&panels[p], g);
-      begin_group(&panels[p], rows, g, half ? 0 : RAISED, n_rows, acc + p * n_rows);
+      begin_group(&panels[p], rows, g, bits == 8 ? RAISED : 0, n_rows, acc + p * n_rows);
     }
-    if (half) {
+    if (bits == 4) {
       group_u4(panels, n_panels, asks, begin, end, rows->x, rows->stride, n_rows, acc);
+    } else if (bits == 6) {
+      group_u6(panels, n_panels, asks, begin, end, rows->x, rows->stride, n_rows, acc);
     } else {
       group_s8(panels, n_panels, asks, begin, end, rows->x, rows->stride, n_rows, acc);
     }
