@@ -53,7 +53,6 @@ static void place_experts(const struct ommai_decoder *decoder, size_t n, struct 
   step->experts.gathered = ommai_arena_take(arena, slots * hidden, element);
   step->experts.projected = ommai_arena_take(arena, slots * 2 * intermediate, sizeof(float));
   step->experts.gated = ommai_arena_take(arena, slots * intermediate, element);
-  step->experts.out = ommai_arena_take(arena, slots * hidden, sizeof(float));
   step->experts.prepared = ommai_arena_take(arena, slots, decoder->gemv_row_bytes);
   step->expert_results = ommai_arena_take(arena, slots * hidden, sizeof(float));
 }
@@ -282,6 +281,14 @@ static void norm_routed_task(void *context, int64_t row, int worker) {
                         ommai_element(call->step->normed, row * hidden, decoder->dtype), decoder->dtype);
 }
 
+static void choose_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct layer_rows *call = context;
+  const struct step *step = call->step;
+  const float *logits = step->router_logits + row * ommai_router_outputs(&step->decoder->config.experts.router);
+  ommai_experts_choose(step->decoder, call->layer, logits, row, 1, &step->routing);
+}
+
 static void add_experts_task(void *context, int64_t row, int worker) {
   (void)worker;
   const struct layer_rows *call = context;
@@ -297,7 +304,7 @@ static void run_experts(struct step *step, int64_t layer) {
   struct layer_rows rows = {step, layer};
   each_row(step, decoder->config.hidden_size, NORM_ALONE, norm_routed_task, &rows);
   gemv(step, weights->router.linear, NULL, step->unrounded, step->router_logits);
-  ommai_experts_choose(decoder, layer, step->router_logits, 0, step->n_rows, &step->routing);
+  each_row(step, 1, 0, choose_task, &rows);
   ommai_experts_run_few(decoder, layer, &step->routing, step->n_rows, step->normed, &step->experts, step->expert_results,
                         step->team);
 }

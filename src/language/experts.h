@@ -15,7 +15,7 @@ extern const struct ommai_ffn ommai_ffn_experts;
 
 /* Router logits f32 [n_rows, ommai_router_outputs] to the rows' slots, from row `first` on. */
 void ommai_experts_choose(const struct ommai_decoder *decoder, int64_t layer, const float *logits, int64_t first,
-                          int64_t n_rows, struct ommai_routing *routing);
+                          int64_t n_rows, const struct ommai_routing *routing);
 
 /* What a worker needs for a tile of OMMAI_MAX_TILE_ROWS rows; decoding, what a step needs for its
  * slots. */
@@ -23,12 +23,11 @@ struct ommai_experts_scratch {
   void *gathered;   /* dtype [tile, hidden] */
   float *projected; /* [tile, 2 * intermediate] */
   void *gated;      /* dtype [tile, intermediate] */
-  float *out;       /* [tile, hidden] */
   void *prepared;   /* decoding: [slots, the decoder's gemv_row_bytes] */
 };
 
-/* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden]. A
- * failing linear layer is kept in tiles->failure. */
+/* Prompts: one tile of the sorted routing. rows dtype [n, hidden]; results f32 [slots, hidden], in
+ * the order of `sorted`. A failing linear layer is kept in tiles->failure. */
 void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, const struct ommai_routing *routing,
                             int64_t tile, const void *rows, float *results, const struct ommai_experts_scratch *scratch,
                             struct ommai_row_tiles *tiles, int worker);
@@ -37,8 +36,7 @@ void ommai_experts_run_tile(const struct ommai_decoder *decoder, int64_t layer, 
 void ommai_experts_add_row(const struct ommai_decoder *decoder, const struct ommai_routing *routing, int64_t row,
                            const float *results, float *residual);
 
-/* Decoding: all experts over few rows, panels of their columns shared out over the team. gathered
- * dtype [slots, hidden], wide f32 [slots, 2 * intermediate], gated dtype [slots, intermediate],
+/* Decoding: all experts over few rows, panels of their columns shared out over the team. rows and
  * results as above. The routing gets sorted. */
 void ommai_experts_run_few(const struct ommai_decoder *decoder, int64_t layer, struct ommai_routing *routing, int64_t n_rows,
                            const void *rows, const struct ommai_experts_scratch *scratch, float *results,

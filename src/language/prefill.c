@@ -107,8 +107,7 @@ struct ommai_prefill {
 
 /* ---- memory ---- */
 
-/* A worker's, for the tiles of an expert, and for the router: its input is in `out`, its logits are
- * in `projected`. */
+/* A worker's, for the tiles of an expert, and for the router's logits, which are in `projected`. */
 static struct ommai_experts_scratch place_worker(const struct ommai_decoder *decoder, struct ommai_arena *arena) {
   const struct ommai_experts_config *experts = &decoder->config.experts;
   size_t tile = OMMAI_MAX_TILE_ROWS, hidden = (size_t)decoder->config.hidden_size, element = ommai_dtype_size(decoder->dtype);
@@ -117,7 +116,6 @@ static struct ommai_experts_scratch place_worker(const struct ommai_decoder *dec
       .gathered = ommai_arena_take(arena, tile * hidden, element),
       .projected = ommai_arena_take(arena, tile * projected, sizeof(float)),
       .gated = ommai_arena_take(arena, tile * (size_t)experts->intermediate_size, element),
-      .out = ommai_arena_take(arena, tile * hidden, sizeof(float)),
   };
 }
 
@@ -350,14 +348,15 @@ static void finish_tile(const struct ommai_prefill *prefill, struct ommai_row_ti
   }
 }
 
-/* Sends a tile's rows to their experts. The router sees the norm's f32 values, the layers after it
- * the rounded ones. */
+/* Sends a tile's rows to their experts. The router sees the norm's f32 values, which lie where the
+ * experts' results will, the layers after it the rounded ones. */
 static void route_rows(struct ommai_prefill *prefill, struct ommai_row_tile tile, int worker) {
   const struct ommai_decoder *decoder = prefill->decoder;
   const struct ommai_decoder_layer *weights = &decoder->layers[prefill->layer];
-  float *unrounded = prefill->workers[worker].out, *logits = prefill->workers[worker].projected;
+  int64_t hidden = decoder->config.hidden_size;
+  float *unrounded = prefill->expert_results + tile.first * hidden, *logits = prefill->workers[worker].projected;
   norm_rows(prefill, weights->post_norm, tile, unrounded, OMMA_F32);
-  decoder->ops->convert(unrounded, tile.n_rows * decoder->config.hidden_size, normed_rows(prefill, tile), decoder->dtype);
+  decoder->ops->convert(unrounded, tile.n_rows * hidden, normed_rows(prefill, tile), decoder->dtype);
   ommai_row_tiles_apply(&prefill->tiles, weights->router.op, unrounded, logits, tile.n_rows, worker);
   ommai_experts_choose(decoder, prefill->layer, logits, tile.first, tile.n_rows, &prefill->routing);
 }

@@ -87,6 +87,7 @@ void ommai_routing_place(struct ommai_routing *routing, const struct ommai_route
   routing->chosen = ommai_arena_take(arena, slots, sizeof(int32_t));
   routing->weights = ommai_arena_take(arena, slots, sizeof(float));
   routing->sorted = ommai_arena_take(arena, slots, sizeof(int32_t));
+  routing->places = ommai_arena_take(arena, slots, sizeof(int32_t));
   routing->starts = ommai_arena_take(arena, borders, sizeof(int32_t));
   routing->tasks = ommai_arena_take(arena, borders, sizeof(int32_t));
   routing->shared = config->shared_gate ? ommai_arena_take(arena, (size_t)n_rows, sizeof(float)) : NULL;
@@ -104,7 +105,10 @@ int64_t ommai_routing_sort(struct ommai_routing *routing, int64_t n_rows, int64_
   }
   /* starts[e] runs through the expert's slots and so ends where the next expert begins; then
    * everything moves up by one. */
-  for (int32_t slot = 0; slot < n_slots; slot++) routing->sorted[starts[routing->chosen[slot]]++] = slot;
+  for (int32_t slot = 0; slot < n_slots; slot++) {
+    routing->places[slot] = starts[routing->chosen[slot]]++;
+    routing->sorted[routing->places[slot]] = slot;
+  }
   memmove(starts + 1, starts, (size_t)routing->n_experts * sizeof *starts);
   starts[0] = 0;
   return tasks[routing->n_experts];

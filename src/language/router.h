@@ -44,6 +44,7 @@ struct ommai_routing {
   int32_t *chosen; /* [slots] expert of a slot */
   float *weights;  /* [slots] */
   int32_t *sorted; /* [slots] slots by expert; those of one expert in rising order */
+  int32_t *places; /* [slots] where a slot is in `sorted`, and what its expert makes of its row */
   int32_t *starts; /* [n_experts + 1] where an expert's slots begin in `sorted` */
   int32_t *tasks;  /* [n_experts + 1] where an expert's tiles begin in the list of all tiles */
   float *shared;   /* [n_rows] what the shared expert is multiplied by; NULL: nothing */
@@ -53,8 +54,8 @@ struct ommai_routing {
 void ommai_routing_place(struct ommai_routing *routing, const struct ommai_router_config *config, int64_t n_rows,
                          struct ommai_arena *arena);
 
-/* Fills sorted, starts and tasks from chosen; tiles of at most tile_rows slots. Returns the number
- * of tiles. */
+/* Fills sorted, places, starts and tasks from chosen; tiles of at most tile_rows slots. Returns the
+ * number of tiles. */
 int64_t ommai_routing_sort(struct ommai_routing *routing, int64_t n_rows, int64_t tile_rows);
 
 /* The expert that a tile belongs to. */

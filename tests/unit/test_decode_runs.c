@@ -60,7 +60,24 @@ static void a_step_has_few_runs(void **state) {
   }
 }
 
+/* A routed layer's runs: qkv, attention, o, the router, each expert's rows, gate with up, their
+ * product, down. More rows: q, k and v of each row before attention, and its choice of experts.
+ * Integers: no more than that, since what a layer reads is prepared where it is made. */
+static void experts_add_few_runs(void **state) {
+  (void)state;
+  for (int integers = 0; integers < 2; integers++) {
+    const struct omma_model_options options = {.quantization = integers ? "int8" : NULL, .n_threads = 2};
+    struct omma_model *model = fixture_model("qwen3_vl_moe", &options);
+    const struct ommai_decoder *decoder = &model->network.decoder;
+    int64_t layers = decoder->config.n_layers, routed = 0;
+    for (int64_t i = 0; i < layers; i++) routed += decoder->config.layers[i].ffn->routed;
+    assert_int_equal(count_runs(decoder, 1), 5 * layers + 3 * routed + 1);
+    assert_int_equal(count_runs(decoder, 8), 6 * layers + 4 * routed + 1);
+    omma_model_close(model);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_step_has_few_runs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_step_has_few_runs), cmocka_unit_test(experts_add_few_runs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

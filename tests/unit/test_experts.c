@@ -1,5 +1,5 @@
 /* Gathered experts against the naive loop, row by row and expert by expert: the same bits,
- * whichever rows share an expert. */
+ * whichever rows share an expert, on teams of any size. */
 #include <string.h>
 
 #include "base/allocator.h"
@@ -10,17 +10,17 @@
 #include "support/decoder_fixture.h"
 #include "support/test.h"
 
-enum { MAX_ROWS = 300, MAX_CHOSEN = 8, MAX_SLOTS = MAX_ROWS * MAX_CHOSEN, MAX_INTERMEDIATE = 128, N_WORKERS = 3 };
+enum { MAX_ROWS = 300, MAX_CHOSEN = 8, MAX_SLOTS = MAX_ROWS * MAX_CHOSEN, MAX_INTERMEDIATE = 128 };
 
 static struct {
-  int32_t chosen[MAX_SLOTS], sorted[MAX_SLOTS], starts[MAX_SLOTS], tasks[MAX_SLOTS];
+  int32_t chosen[MAX_SLOTS], sorted[MAX_SLOTS], places[MAX_SLOTS], starts[MAX_SLOTS], tasks[MAX_SLOTS];
   float weights[MAX_SLOTS];
   float rows[MAX_ROWS * DECODER_HIDDEN]; /* of the decoder's type */
   float gathered[MAX_SLOTS * DECODER_HIDDEN], wide[MAX_SLOTS * 2 * MAX_INTERMEDIATE], gated[MAX_SLOTS * MAX_INTERMEDIATE];
-  float out[MAX_SLOTS * DECODER_HIDDEN], results[MAX_SLOTS * DECODER_HIDDEN], expected[MAX_SLOTS * DECODER_HIDDEN];
+  float results[MAX_SLOTS * DECODER_HIDDEN], expected[MAX_SLOTS * DECODER_HIDDEN];
 } memory;
 
-static const struct ommai_experts_scratch scratch = {memory.gathered, memory.wide, memory.gated, memory.out, NULL};
+static const struct ommai_experts_scratch scratch = {memory.gathered, memory.wide, memory.gated, NULL};
 
 /* Random rows, and for each the experts that a random router chooses: some get many rows, some
  * none. */
@@ -31,6 +31,7 @@ static struct ommai_routing make_problem(const struct ommai_decoder *decoder, in
                                   .chosen = memory.chosen,
                                   .weights = memory.weights,
                                   .sorted = memory.sorted,
+                                  .places = memory.places,
                                   .starts = memory.starts,
                                   .tasks = memory.tasks};
   struct test_random random = {seed};
@@ -76,8 +77,14 @@ static void naive_tiles(const struct ommai_decoder *decoder, int64_t layer, cons
     memcpy(memory.gathered, row_at(decoder, slot, routing->n_chosen), DECODER_HIDDEN * ommai_dtype_size(decoder->dtype));
     ommai_row_tiles_apply(tiles, expert->gate_up.op, memory.gathered, memory.wide, 1, 0);
     decoder->ops->silu_mul(memory.wide, memory.wide + intermediate, intermediate, memory.gated, decoder->dtype);
-    ommai_row_tiles_apply(tiles, expert->down.op, memory.gated, memory.out, 1, 0);
-    memcpy(memory.expected + slot * DECODER_HIDDEN, memory.out, DECODER_HIDDEN * sizeof(float));
+    ommai_row_tiles_apply(tiles, expert->down.op, memory.gated, memory.expected + slot * DECODER_HIDDEN, 1, 0);
+  }
+}
+
+static void expect_results(const struct ommai_routing *routing, int64_t n_slots) {
+  for (int64_t slot = 0; slot < n_slots; slot++) {
+    const float *result = memory.results + routing->places[slot] * DECODER_HIDDEN;
+    assert_memory_equal(result, memory.expected + slot * DECODER_HIDDEN, DECODER_HIDDEN * sizeof(float));
   }
 }
 
@@ -85,11 +92,10 @@ static void check(const struct ommai_decoder *decoder, int64_t n_rows, const str
   int64_t layer = decoder->config.n_layers - 1;
   struct ommai_routing routing = make_problem(decoder, layer, n_rows, (uint64_t)n_rows);
   int64_t n_slots = n_rows * routing.n_chosen;
-  size_t bytes = (size_t)n_slots * DECODER_HIDDEN * sizeof(float);
 
   ommai_experts_run_few(decoder, layer, &routing, n_rows, memory.rows, &scratch, memory.results, team);
   naive_few(decoder, layer, &routing, n_slots);
-  assert_memory_equal(memory.results, memory.expected, bytes);
+  expect_results(&routing, n_slots);
 
   struct ommai_row_tiles tiles;
   memset(memory.results, 0xff, sizeof memory.results);
@@ -100,7 +106,7 @@ static void check(const struct ommai_decoder *decoder, int64_t n_rows, const str
   }
   naive_tiles(decoder, layer, &routing, n_slots, &tiles);
   assert_false(tiles.failure.taken);
-  assert_memory_equal(memory.results, memory.expected, bytes);
+  expect_results(&routing, n_slots);
 
   float sum[DECODER_HIDDEN] = {0}, expected[DECODER_HIDDEN] = {0};
   ommai_experts_add_row(decoder, &routing, n_rows - 1, memory.results, sum);
@@ -114,19 +120,24 @@ static void check(const struct ommai_decoder *decoder, int64_t n_rows, const str
 static void gathered_experts_equal_the_naive_loop(void **state) {
   (void)state;
   static const int64_t counts[] = {1, 2, 5, 16, 130, MAX_ROWS};
+  static const int workers[] = {1, 2, 3, 40};
+  enum { N_TEAMS = sizeof workers / sizeof *workers };
   static struct decoder_fixture fixture;
-  struct ommai_team *team;
+  struct ommai_team *teams[N_TEAMS];
   struct omma_error error;
-  assert_ok(ommai_team_create(N_WORKERS, false, &ommai_default_allocator, &team, &error), &error);
+  for (int t = 0; t < N_TEAMS; t++) {
+    assert_ok(ommai_team_create(workers[t], false, &ommai_default_allocator, &teams[t], &error), &error);
+  }
   for (int kind = DECODER_MOE; kind <= DECODER_MLA; kind++) {
     for (int type = OMMA_F32; type <= OMMA_BF16; type++) {
-      decoder_fixture_make(&fixture, kind, (enum omma_dtype)type, N_WORKERS, &ommai_default_allocator);
-      for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        check(&fixture.decoder, counts[i], ommai_team_interface(team));
+      decoder_fixture_make(&fixture, kind, (enum omma_dtype)type, 1, &ommai_default_allocator);
+      for (size_t i = 0; i < N_TEAMS * sizeof counts / sizeof *counts; i++) {
+        check(&fixture.decoder, counts[i / N_TEAMS], ommai_team_interface(teams[i % N_TEAMS]));
+      }
       decoder_fixture_free(&fixture);
     }
   }
-  ommai_team_destroy(team);
+  for (int t = 0; t < N_TEAMS; t++) ommai_team_destroy(teams[t]);
 }
 
 int main(void) {

@@ -98,15 +98,16 @@ static void a_tower_keeps_its_bits(void **state) {
 }
 
 /* A prompt and a step of four rows after it. */
-static void a_decoder_keeps_its_bits(void **state) {
-  (void)state;
+static void check_decoder(const char *name) {
   enum { N = 150, ROWS = 4, VOCAB = 544, HIDDEN = 64 };
   static const struct decoder_bench_sizes sizes = {24, N, ROWS, 200, NULL};
   const struct omma_model_options options = {.weights = OMMA_WEIGHTS_BF16, .quantization = "int8", .n_threads = N_WORKERS};
   static float last[2][HIDDEN], logits[2][ROWS * VOCAB];
-  struct omma_model *model = fixture_model("qwen3_vl_tied", &options);
+  struct omma_model *model = fixture_model(name, &options);
+  const struct ommai_decoder_config *config = &model->network.decoder.config;
   struct test_random random = {5};
   int32_t prompt[N], pages[] = {0, 1, 2};
+  assert_true(config->hidden_size <= HIDDEN && config->vocab_size <= VOCAB);
   for (int i = 0; i < N; i++) prompt[i] = (int32_t)test_random_range(&random, 0, 519);
   for (int many = 0; many < 2; many++) {
     struct decoder_bench bench = decoder_bench_make(&model->network.decoder, &sizes, many ? N_WORKERS : 1);
@@ -121,12 +122,21 @@ static void a_decoder_keeps_its_bits(void **state) {
   omma_model_close(model);
 }
 
+static void a_decoder_keeps_its_bits(void **state) {
+  (void)state;
+  check_decoder("qwen3_vl_tied");
+}
+
+static void experts_keep_their_bits(void **state) {
+  (void)state;
+  check_decoder("qwen3_vl_moe");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_task_runs_once),
-      cmocka_unit_test(a_thousand_teams_leave_nothing),
-      cmocka_unit_test(a_tower_keeps_its_bits),
-      cmocka_unit_test(a_decoder_keeps_its_bits),
+      cmocka_unit_test(each_task_runs_once),     cmocka_unit_test(a_thousand_teams_leave_nothing),
+      cmocka_unit_test(a_tower_keeps_its_bits),  cmocka_unit_test(a_decoder_keeps_its_bits),
+      cmocka_unit_test(experts_keep_their_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

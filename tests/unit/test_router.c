@@ -116,6 +116,7 @@ static void rows_are_sorted_by_expert(void **state) {
       assert_false(seen[slot]);
       seen[slot] = true;
       assert_int_equal(routing.chosen[slot], e);
+      assert_int_equal(routing.places[slot], i);
       if (i > routing.starts[e]) assert_true(slot > routing.sorted[i - 1]);
     }
   }
