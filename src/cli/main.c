@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/core/command_list.h"
 #include "cli/core/commands.h"
 #include "cli/core/completion.h"
@@ -65,12 +66,10 @@ static int group_help(const char *word) {
 
 /* The first word alone: lists which commands it begins. */
 static int list_second_words(const char *word) {
-  char list[128];
-  size_t length = 0;
+  char list[128] = "";
   for (size_t i = 0; i < ommai_n_commands; i++) {
     const char *second = ommai_command_second_word(ommai_commands[i], word);
-    if (!second || length >= sizeof list) continue;
-    length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", second);
+    if (second) ommai_list_entry(list, sizeof list, "%s", second);
   }
   return ommai_usage_error("%s: name what to %s, one of: %s (see `omma %s --help`)", word, word, list, word);
 }

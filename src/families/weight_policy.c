@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "kernels/dtype.h"
 
 enum omma_dtype ommai_weight_type_compute(enum omma_weight_type wanted, enum ommai_cpu_level level) {
@@ -67,10 +68,7 @@ bool omma_quantization_method(int index, struct omma_quantization_method *method
 static const char *list_methods(int first, int end, char *out, size_t size) {
   struct omma_quantization_method method;
   out[0] = '\0';
-  for (int i = first; i < end && omma_quantization_method(i, &method); i++) {
-    size_t used = strlen(out);
-    snprintf(out + used, size - used, "%s%s", used ? ", " : "", method.name);
-  }
+  for (int i = first; i < end && omma_quantization_method(i, &method); i++) ommai_list_entry(out, size, "%s", method.name);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "grammar/counted_dfa.h"
 #include "grammar/schema_parts.h"
 
@@ -111,8 +112,7 @@ static enum omma_status fail_string(struct schema_context *context, const struct
       if (!path) path = set->parts[i].path;
       found = true;
     }
-    size_t size = strlen(list);
-    if (found) (void)snprintf(list + size, sizeof list - size, "%s%s", size ? ", " : "", keys[k]);
+    if (found) ommai_list_entry(list, sizeof list, "%s", keys[k]);
   }
   return ommai_schema_fail(context, OMMA_ERROR_LIMIT, path ? path : context->at, NULL,
                            "a string with %s takes too much work to compile: use smaller bounds, a simpler pattern", list);

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "image/codec.h"
 #include "image/orientation.h"
 
@@ -89,11 +90,9 @@ static bool is_available(const struct codec *codec) { return !codec->available |
 
 /* "JPEG, PNG, ..., BMP": what can be read here. */
 static const char *list_formats(char *list, size_t size) {
-  size_t used = 0;
   list[0] = '\0';
-  for (size_t i = 0; i < sizeof codecs / sizeof *codecs && used < size; i++) {
-    if (!is_available(&codecs[i])) continue;
-    used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", ommai_image_format_name(codecs[i].format));
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+    if (is_available(&codecs[i])) ommai_list_entry(list, size, "%s", ommai_image_format_name(codecs[i].format));
   }
   return list;
 }

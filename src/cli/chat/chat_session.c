@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "cli/chat/line_editor.h"
 #include "cli/chat/mentioned_images.h"
 #include "cli/core/diagnostics.h"
@@ -295,14 +296,14 @@ static bool is_farewell(const char *line) {
  * the model. */
 static bool refuse_command(const char *line) {
   char word[64], list[160] = "";
-  size_t size = strcspn(line, " \t"), used = 0;
+  size_t size = strcspn(line, " \t");
   if (line[0] != '/' || !isalpha((unsigned char)line[1]) || size >= sizeof word || strcspn(line + 1, "/.") < size - 1)
     return false;
   snprintf(word, sizeof word, "%.*s", (int)size, line);
   if (access(word, F_OK) == 0) return false;
-  for (size_t i = 0; i < N_COMMANDS && used < sizeof list; i++) {
+  for (size_t i = 0; i < N_COMMANDS; i++) {
     const char *name = commands[i].name;
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", used ? ", " : "", (int)strcspn(name, " "), name);
+    ommai_list_entry(list, sizeof list, "%.*s", (int)strcspn(name, " "), name);
   }
   ommai_note("%s: no such command; there are %s", word, list);
   return true;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/nearest.h"
 
@@ -76,7 +77,6 @@ static void show_all(const struct ommai_chat_settings *settings) {
 
 static void refuse(const struct ommai_chat_settings *settings, const char *name, size_t size) {
   char list[512] = "";
-  size_t used = 0;
   char wanted[OMMAI_NEAREST_MAX_NAME + 2]; /* one that is cut off is still too long */
   snprintf(wanted, sizeof wanted, "%.*s", (int)size, name);
   for (char *at = wanted; *at; at++) {
@@ -90,8 +90,8 @@ static void refuse(const struct ommai_chat_settings *settings, const char *name,
     ommai_note("/set %.*s: no such setting, did you mean %s? (/set alone shows all)", (int)size, name, search.best);
     return;
   }
-  for (struct ommai_option_cursor c = {0}; ommai_next_option(settings->command, &c) && used < sizeof list;) {
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", c.option->name);
+  for (struct ommai_option_cursor c = {0}; ommai_next_option(settings->command, &c);) {
+    ommai_list_entry(list, sizeof list, "%s", c.option->name);
   }
   ommai_note("/set %.*s: no such setting; there are %s", (int)size, name, list);
 }

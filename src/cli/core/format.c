@@ -68,11 +68,9 @@ size_t ommai_sampling_facts(const struct omma_model_info *m, struct ommai_sampli
 
 const char *ommai_format_sampling(const struct omma_model_info *m, char *out, size_t size) {
   struct ommai_sampling_fact facts[OMMAI_MAX_SAMPLING_FACTS];
-  size_t n = ommai_sampling_facts(m, facts), used = 0;
+  size_t n = ommai_sampling_facts(m, facts);
   out[0] = '\0';
-  for (size_t i = 0; i < n && used < size; i++) {
-    used += (size_t)snprintf(out + used, size - used, "%s%s %.10g", used ? ", " : "", facts[i].name, facts[i].value);
-  }
+  for (size_t i = 0; i < n; i++) ommai_list_entry(out, size, "%s %.10g", facts[i].name, facts[i].value);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/core/options.h"
 
 #define HELP_WIDTH 100
@@ -43,10 +44,7 @@ __attribute__((format(printf, 3, 4))) static void add_part(char *text, size_t si
 static void add_choices(const struct ommai_option *option, char *text, size_t size) {
   char list[256] = "";
   const char *choice;
-  for (int i = 0; (choice = ommai_option_choice(option, i)); i++) {
-    size_t used = strlen(list);
-    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choice);
-  }
+  for (int i = 0; (choice = ommai_option_choice(option, i)); i++) ommai_list_entry(list, sizeof list, "%s", choice);
   add_part(text, size, "one of %s", list);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/allocator.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/core/paths.h"
@@ -53,11 +54,10 @@ static const struct {
 /* Says why the pages of an earlier run are not kept. */
 static void note_difference(const struct ommai_read_journal *journal, const json_t *earlier, const json_t *head) {
   char names[256] = "";
-  size_t used = 0;
   for (size_t i = 0; i < sizeof dependencies / sizeof dependencies[0]; i++) {
     const char *key = dependencies[i].key;
-    if (json_equal(json_object_get(earlier, key), json_object_get(head, key))) continue;
-    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", dependencies[i].name);
+    bool same = json_equal(json_object_get(earlier, key), json_object_get(head, key));
+    if (!same) ommai_list_entry(names, sizeof names, "%s", dependencies[i].name);
   }
   if (json_is_object(earlier)) {
     ommai_warn("read: --resume: %s: all pages are read again: the earlier run had another %s", journal->path, names);

@@ -10,12 +10,8 @@
 
 /* "none", or the words with commas between, as far as there is room. */
 static const char *show_words(const char *const *words, size_t n, char *out, size_t size) {
-  size_t used = 0;
-  snprintf(out, size, "none");
-  for (size_t i = 0; i < n && used < size; i++) {
-    int added = snprintf(out + used, size - used, "%s%s", i ? ", " : "", words[i]);
-    used += added > 0 ? (size_t)added : size;
-  }
+  snprintf(out, size, "%s", n ? "" : "none");
+  for (size_t i = 0; i < n; i++) ommai_list_entry(out, size, "%s", words[i]);
   return out;
 }
 
@@ -86,11 +82,9 @@ void ommai_serve_note_memory(const struct omma_memory_estimate *estimate, bool e
       {"tables", estimate->table_bytes},
       {"requests, those with images included", request_bytes(estimate)}};
   char text[320] = "", total[32], caches[32];
-  size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
     char bytes[32];
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", i ? ", " : "", parts[i].name,
-                             ommai_format_bytes(parts[i].bytes, bytes, sizeof bytes));
+    ommai_list_entry(text, sizeof text, "%s %s", parts[i].name, ommai_format_bytes(parts[i].bytes, bytes, sizeof bytes));
   }
   ommai_note("memory: %s: %s in all, and up to %s for images kept from earlier requests", text,
              ommai_format_bytes(estimate->total_bytes, total, sizeof total),

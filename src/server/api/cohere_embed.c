@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/json_writer.h"
+#include "base/plural.h"
 #include "server/core/request_json.h"
 #include "server/state/server_config.h"
 
@@ -43,13 +44,9 @@ static bool read_inputs(const json_t *root, struct sent *sent, struct ommai_api_
 static bool find_prompt(const struct ommai_server_config *config, const char *type, struct sent *sent,
                         struct ommai_api_error *error) {
   char known[300] = "";
+  const char *name;
   if (!type) return true;
-  for (size_t i = 0;; i++) {
-    const char *name = omma_model_input_type(config->model, i);
-    if (!name) break;
-    size_t used = strlen(known);
-    snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", name);
-  }
+  for (size_t i = 0; (name = omma_model_input_type(config->model, i)); i++) ommai_list_entry(known, sizeof known, "%s", name);
   sent->prompt = omma_model_input_prompt(config->model, type);
   if (sent->prompt) return true;
   return known[0]

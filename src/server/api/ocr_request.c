@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "server/api/answer_fields.h"
 #include "server/core/request_json.h"
 #include "server/state/server_state.h"
@@ -91,11 +92,8 @@ static const struct ommai_reading_recipe *default_recipe(const struct ommai_serv
 
 static bool fail_recipe(const char *recipe, struct ommai_api_error *error) {
   char names[256] = "";
-  size_t used = 0;
   const struct ommai_reading_recipe *known;
-  for (size_t i = 0; (known = ommai_reading_recipe_at(i)) != NULL && used < sizeof names; i++) {
-    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", known->name);
-  }
+  for (size_t i = 0; (known = ommai_reading_recipe_at(i)); i++) ommai_list_entry(names, sizeof names, "%s", known->name);
   return ommai_api_fail(error, 400, "ommatidia", "ommatidia.recipe: \"%.64s\" is not known; known are %s.", recipe, names);
 }
 

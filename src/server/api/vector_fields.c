@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/plural.h"
 #include "server/api/answer_fields.h"
 #include "server/api/token_fields.h"
 #include "server/core/request_json.h"
@@ -37,10 +38,7 @@ static bool read_word(const json_t *root, const char *key, const char *const *wo
   }
   if (!word) return true;
   char list[160] = "";
-  for (int i = 0; words[i]; i++) {
-    size_t used = strlen(list);
-    snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", words[i]);
-  }
+  for (int i = 0; words[i]; i++) ommai_list_entry(list, sizeof list, "\"%s\"", words[i]);
   return ommai_api_fail(error, 400, key, "%s must be one of %s, got \"%.40s\".", key, list, word);
 }
 
