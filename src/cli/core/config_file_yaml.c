@@ -65,13 +65,19 @@ static json_t *typed_scalar(const yaml_node_t *node) {
   return json_string(text);
 }
 
-static json_t *typed_value(struct reading *reading, int index, int depth);
+static json_t *not_utf8(struct reading *reading, const yaml_node_t *node) {
+  return fail(reading, OMMA_ERROR_FORMAT, &node->start_mark, "a text that is not UTF-8");
+}
 
-static json_t *typed_list(struct reading *reading, const yaml_node_t *node, int depth) {
+/* What becomes of a node, `depth` levels below the value that it belongs to. NULL with the error
+ * filled. */
+typedef json_t *read_node(struct reading *reading, int index, int depth);
+
+static json_t *read_list(struct reading *reading, const yaml_node_t *node, read_node *read, int depth) {
   json_t *list = json_array();
   if (!list) return no_memory(reading);
   for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++) {
-    json_t *value = typed_value(reading, *item, depth + 1);
+    json_t *value = read(reading, *item, depth);
     if (value && json_array_append_new(list, value) == 0) continue;
     if (value) no_memory(reading);
     json_decref(list);
@@ -80,20 +86,21 @@ static json_t *typed_list(struct reading *reading, const yaml_node_t *node, int 
   return list;
 }
 
-static json_t *typed_mapping(struct reading *reading, const yaml_node_t *node, int depth) {
+/* `wanted`: what a key must be. */
+static json_t *read_mapping(struct reading *reading, const yaml_node_t *node, const char *wanted, read_node *read, int depth) {
   json_t *object = json_object();
   if (!object) return no_memory(reading);
   for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
     const yaml_node_t *key = yaml_document_get_node(&reading->document, pair->key);
     json_t *value = NULL;
     if (key->type != YAML_SCALAR_NODE) {
-      fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, "a key must be a text");
+      fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, wanted);
     } else if (json_object_get(object, text_of(key))) {
       fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, "the same key stands there twice");
     } else {
-      value = typed_value(reading, pair->value, depth + 1);
+      value = read(reading, pair->value, depth);
       if (value && json_object_set_new(object, text_of(key), value) == 0) continue;
-      if (value) no_memory(reading);
+      if (value) fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, "a key that is not UTF-8");
     }
     json_decref(object);
     return NULL;
@@ -106,10 +113,10 @@ static json_t *typed_value(struct reading *reading, int index, int depth) {
   if (++reading->n_nodes > MAX_NODES || depth > MAX_DEPTH) {
     return fail(reading, OMMA_ERROR_LIMIT, &node->start_mark, "a value of too many parts");
   }
-  if (node->type == YAML_SEQUENCE_NODE) return typed_list(reading, node, depth);
-  if (node->type == YAML_MAPPING_NODE) return typed_mapping(reading, node, depth);
+  if (node->type == YAML_SEQUENCE_NODE) return read_list(reading, node, typed_value, depth + 1);
+  if (node->type == YAML_MAPPING_NODE) return read_mapping(reading, node, "a key must be a text", typed_value, depth + 1);
   json_t *scalar = typed_scalar(node);
-  return scalar ? scalar : fail(reading, OMMA_ERROR_FORMAT, &node->start_mark, "a text that is not UTF-8");
+  return scalar ? scalar : not_utf8(reading, node);
 }
 
 /* A mapping as the text that the option is given on the command line. */
@@ -123,57 +130,31 @@ static json_t *json_text(struct reading *reading, int index) {
   return text;
 }
 
-/* A list of texts; its mappings are JSON. */
-static json_t *text_list(struct reading *reading, const yaml_node_t *node) {
-  json_t *list = json_array();
-  if (!list) return no_memory(reading);
-  for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++) {
-    const yaml_node_t *part = yaml_document_get_node(&reading->document, *item);
-    json_t *text = part->type == YAML_SCALAR_NODE ? json_string(text_of(part)) : json_text(reading, *item);
-    if (text && json_array_append_new(list, text) == 0) continue;
-    if (part->type == YAML_SCALAR_NODE) fail(reading, OMMA_ERROR_FORMAT, &part->start_mark, "a text that is not UTF-8");
-    json_decref(list);
-    return NULL;
-  }
-  return list;
+/* A text; of what has parts its JSON. */
+static json_t *text_value(struct reading *reading, int index, int depth) {
+  const yaml_node_t *node = yaml_document_get_node(&reading->document, index);
+  (void)depth;
+  if (node->type != YAML_SCALAR_NODE) return json_text(reading, index);
+  json_t *text = json_string(text_of(node));
+  return text ? text : not_utf8(reading, node);
 }
 
-static json_t *setting_value(struct reading *reading, int index) {
+static json_t *setting_value(struct reading *reading, int index, int depth) {
   const yaml_node_t *node = yaml_document_get_node(&reading->document, index);
-  if (node->type == YAML_SEQUENCE_NODE) return text_list(reading, node);
-  if (node->type == YAML_MAPPING_NODE) return json_text(reading, index);
-  if (is_nothing(node)) return json_null();
-  json_t *text = json_string(text_of(node));
-  return text ? text : fail(reading, OMMA_ERROR_FORMAT, &node->start_mark, "a text that is not UTF-8");
+  if (node->type == YAML_SEQUENCE_NODE) return read_list(reading, node, text_value, 0);
+  return is_nothing(node) ? json_null() : text_value(reading, index, depth);
 }
 
 static json_t *read_settings(struct reading *reading) {
   const yaml_node_t *root = yaml_document_get_root_node(&reading->document);
-  json_t *settings = json_object();
-  if (!settings) return no_memory(reading);
-  if (!root || is_nothing(root)) return settings;
-  const yaml_node_pair_t *pair = NULL;
-  if (root->type != YAML_MAPPING_NODE) {
-    fail(reading, OMMA_ERROR_FORMAT, &root->start_mark, "expected options with their values, such as port: 8000");
-    json_decref(settings);
-    return NULL;
+  if (!root || is_nothing(root)) {
+    json_t *none = json_object();
+    return none ? none : no_memory(reading);
   }
-  for (pair = root->data.mapping.pairs.start; pair < root->data.mapping.pairs.top; pair++) {
-    const yaml_node_t *key = yaml_document_get_node(&reading->document, pair->key);
-    json_t *value = NULL;
-    if (key->type != YAML_SCALAR_NODE) {
-      fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, "a key must be the name of an option");
-    } else if (json_object_get(settings, text_of(key))) {
-      fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, "the same key stands there twice");
-    } else {
-      value = setting_value(reading, pair->value);
-      if (value && json_object_set_new(settings, text_of(key), value) == 0) continue;
-      if (value) fail(reading, OMMA_ERROR_FORMAT, &key->start_mark, "a key that is not UTF-8");
-    }
-    json_decref(settings);
-    return NULL;
+  if (root->type == YAML_MAPPING_NODE) {
+    return read_mapping(reading, root, "a key must be the name of an option", setting_value, 0);
   }
-  return settings;
+  return fail(reading, OMMA_ERROR_FORMAT, &root->start_mark, "expected options with their values, such as port: 8000");
 }
 
 enum omma_status ommai_config_file_load(const char *path, json_t **settings, struct omma_error *error) {
