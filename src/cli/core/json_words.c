@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/json.h"
 #include "cli/core/diagnostics.h"
 
 int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list) {
@@ -37,4 +38,13 @@ int ommai_json_check_keys(const char *command, const json_t *object, const char 
     if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
   }
   return OMMAI_EXIT_DONE;
+}
+
+int ommai_json_option_read(const char *command, const char *flag, const char *text, const char *const *known, json_t **object) {
+  struct omma_error error;
+  *object = NULL;
+  if (ommai_json_load(flag, text, strlen(text), object, &error) != OMMA_OK) {
+    return ommai_usage_error("%s: %s", command, error.message);
+  }
+  return known ? ommai_json_check_keys(command, *object, flag, known) : OMMAI_EXIT_DONE;
 }

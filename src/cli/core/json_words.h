@@ -1,5 +1,5 @@
 /* Options whose value is JSON: a list of strings, as in `--allowed-origins
- * '["https://example.org"]'`, and the keys of an object. */
+ * '["https://example.org"]'`, or an object. */
 #pragma once
 
 #include <jansson.h>
@@ -16,6 +16,10 @@ struct ommai_json_words {
  * in every case. */
 int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list);
 void ommai_json_words_release(struct ommai_json_words *list);
+
+/* Reads the object `text`, with keys among `known`, which ends in NULL; NULL: any. Returns
+ * OMMAI_EXIT_DONE, or another exit code after saying what is wrong. Drop *object in every case. */
+int ommai_json_option_read(const char *command, const char *flag, const char *text, const char *const *known, json_t **object);
 
 /* A key of the option's object that is none of `known` (ends in NULL) would go unseen. Returns
  * OMMAI_EXIT_DONE, or another exit code after naming it. */

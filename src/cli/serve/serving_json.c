@@ -7,25 +7,19 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/json_words.h"
 
-static int wrong_json(const char *command, const struct omma_error *error) {
-  return ommai_usage_error("%s: %s", command, error->message);
-}
-
 /* Takes the limit of one kind of media. */
 static int read_limit(const char *command, const json_t *root, const char *flag, const char *kind, int64_t *limit) {
   struct omma_error error;
   if (ommai_json_integer(root, flag, kind, false, 0, INT32_MAX, limit, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  return wrong_json(command, &error);
+  return ommai_usage_error("%s: %s", command, error.message);
 }
 
 int ommai_serving_read_media_limits(const char *command, const char *text, struct omma_server_options *options) {
   static const char flag[] = "--limit-mm-per-prompt";
   static const char *const known[] = {"image", "video", "audio", NULL};
-  struct omma_error error;
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = ommai_json_check_keys(command, root, flag, known);
+  int code = ommai_json_option_read(command, flag, text, known, &root);
   if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
   if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
   json_decref(root);
@@ -43,12 +37,11 @@ int ommai_serving_read_processor(const char *command, const char *text, const st
   if (limits->min_pixels || limits->max_pixels) {
     return ommai_usage_error("%s: %s: not together with --min-pixels and --max-pixels", command, flag);
   }
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = ommai_json_check_keys(command, root, flag, known);
+  int code = ommai_json_option_read(command, flag, text, known, &root);
   if (code == OMMAI_EXIT_DONE &&
       (ommai_json_integer(root, flag, "min_pixels", false, 1, INT64_MAX, &limits->min_pixels, &error) != OMMA_OK ||
        ommai_json_integer(root, flag, "max_pixels", false, 1, INT64_MAX, &limits->max_pixels, &error) != OMMA_OK)) {
-    code = wrong_json(command, &error);
+    code = ommai_usage_error("%s: %s", command, error.message);
   }
   json_decref(root);
   return code;
@@ -56,51 +49,38 @@ int ommai_serving_read_processor(const char *command, const char *text, const st
 
 static const char speculation[] = "--speculative-config";
 
-/* {"method": "ngram", "num_speculative_tokens": N, "prompt_lookup_max": N, "prompt_lookup_min":
- * N} */
-static int read_lookup(const char *command, const json_t *root, struct omma_engine_options *options) {
-  static const char *const known[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min", NULL};
+static int read_n_drafts(const char *command, const json_t *root, struct omma_engine_options *options) {
   struct omma_error error;
-  int code = ommai_json_check_keys(command, root, speculation, known);
+  const char *key = "num_speculative_tokens";
+  if (ommai_json_integer(root, speculation, key, true, 1, 15, &options->draft_tokens, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  return ommai_usage_error("%s: %s", command, error.message);
+}
+
+static int read_lookup(const char *command, const json_t *root, struct omma_engine_options *options) {
+  struct omma_error error;
+  int code = read_n_drafts(command, root, options);
   if (code != OMMAI_EXIT_DONE) return code;
-  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK ||
-      ommai_json_integer(root, speculation, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
+  if (ommai_json_integer(root, speculation, "prompt_lookup_max", false, 1, 64, &options->lookup_max, &error) != OMMA_OK ||
       ommai_json_integer(root, speculation, "prompt_lookup_min", false, 1, 64, &options->lookup_min, &error) != OMMA_OK) {
-    return wrong_json(command, &error);
+    return ommai_usage_error("%s: %s", command, error.message);
   }
   if (!options->lookup_max || options->lookup_min <= options->lookup_max) return OMMAI_EXIT_DONE;
   return ommai_usage_error("%s: %s: \"prompt_lookup_min\": expected 1 to \"prompt_lookup_max\", %lld, found %lld", command,
                            speculation, (long long)options->lookup_max, (long long)options->lookup_min);
 }
 
-/* {"method": "mtp", "num_speculative_tokens": N} */
-static int read_draft_head(const char *command, const json_t *root, struct omma_engine_options *options) {
-  static const char *const known[] = {"method", "num_speculative_tokens", NULL};
-  struct omma_error error;
-  int code = ommai_json_check_keys(command, root, speculation, known);
-  if (code != OMMAI_EXIT_DONE) return code;
-  options->drafting = OMMA_DRAFTS_HEAD;
-  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) == OMMA_OK)
-    return code;
-  return wrong_json(command, &error);
-}
-
-/* {"method": "draft_model", "model": DIR, "num_speculative_tokens": N}; the caller frees
- * common->draft_model. */
+/* The caller frees common->draft_model. */
 static int read_draft_model(const char *command, const json_t *root, struct omma_engine_options *options,
                             struct ommai_common *common) {
-  static const char *const known[] = {"method", "model", "num_speculative_tokens", NULL};
-  struct omma_error error;
-  int code = ommai_json_check_keys(command, root, speculation, known);
-  if (code != OMMAI_EXIT_DONE) return code;
   const char *directory = json_string_value(json_object_get(root, "model"));
   if (!directory || !*directory) {
     return ommai_usage_error("%s: %s: model: expected the directory of a smaller model with the same tokenizer", command,
                              speculation);
   }
-  options->drafting = OMMA_DRAFTS_MODEL;
-  if (ommai_json_integer(root, speculation, "num_speculative_tokens", true, 1, 15, &options->draft_tokens, &error) != OMMA_OK)
-    return wrong_json(command, &error);
+  int code = read_n_drafts(command, root, options);
+  if (code != OMMAI_EXIT_DONE) return code;
   common->draft_model = strdup(directory);
   return common->draft_model ? code : ommai_usage_error("%s: %s: no memory", command, speculation);
 }
@@ -111,25 +91,32 @@ static bool is_draft_head(const char *method) {
   return strcmp(method, "mtp") == 0 || (n > 4 && strcmp(method + n - 4, "_mtp") == 0);
 }
 
-int ommai_serving_read_speculation(const char *command, const char *text, struct omma_engine_options *options,
-                                   struct ommai_common *common) {
-  struct omma_error error;
-  json_t *root;
-  if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(speculation, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+static int read_method(const char *command, const json_t *root, struct omma_engine_options *options,
+                       struct ommai_common *common) {
+  static const char *const of_head[] = {"method", "num_speculative_tokens", NULL},
+                           *const of_model[] = {"method", "num_speculative_tokens", "model", NULL},
+                           *const of_lookup[] = {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min",
+                                                 NULL};
   const json_t *named = json_object_get(root, "method");
   const char *method = named ? json_string_value(named) : json_object_get(root, "model") ? "draft_model" : NULL;
-  int code;
-  if (method && strcmp(method, "ngram") == 0) {
-    code = read_lookup(command, root, options);
-  } else if (method && is_draft_head(method)) {
-    code = read_draft_head(command, root, options);
-    common->draft_head = true;
-  } else if (method && strcmp(method, "draft_model") == 0) {
-    code = read_draft_model(command, root, options, common);
-  } else {
-    code = ommai_usage_error("%s: %s: method: expected \"ngram\", \"mtp\" or \"draft_model\"", command, speculation);
+  bool lookup = method && strcmp(method, "ngram") == 0, head = method && is_draft_head(method);
+  if (!lookup && !head && (!method || strcmp(method, "draft_model") != 0)) {
+    return ommai_usage_error("%s: %s: method: expected \"ngram\", \"mtp\" or \"draft_model\"", command, speculation);
   }
+  int code = ommai_json_check_keys(command, root, speculation, lookup ? of_lookup : head ? of_head : of_model);
+  if (code != OMMAI_EXIT_DONE) return code;
+  if (lookup) return read_lookup(command, root, options);
+  common->draft_head = head;
+  options->drafting = head ? OMMA_DRAFTS_HEAD : OMMA_DRAFTS_MODEL;
+  return head ? read_n_drafts(command, root, options) : read_draft_model(command, root, options, common);
+}
+
+int ommai_serving_read_speculation(const char *command, const char *text, struct omma_engine_options *options,
+                                   struct ommai_common *common) {
+  json_t *root;
+  if (!text) return OMMAI_EXIT_DONE;
+  int code = ommai_json_option_read(command, speculation, text, NULL, &root);
+  if (code == OMMAI_EXIT_DONE) code = read_method(command, root, options, common);
   json_decref(root);
   return code;
 }
@@ -161,12 +148,11 @@ int ommai_serving_read_structured_outputs(const char *command, const char *text,
   struct omma_error error;
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
-  int code = ommai_json_check_keys(command, root, flag, known);
+  int code = ommai_json_option_read(command, flag, text, known, &root);
   if (code == OMMAI_EXIT_DONE) code = check_reasoning(command, flag, root, reasoning_parser);
   if (code == OMMAI_EXIT_DONE &&
       ommai_json_boolean(root, flag, "disable_any_whitespace", false, compact_json, &error) != OMMA_OK) {
-    code = wrong_json(command, &error);
+    code = ommai_usage_error("%s: %s", command, error.message);
   }
   json_decref(root);
   return code;
@@ -177,16 +163,15 @@ int ommai_serving_check_overrides(const char *command, const char *text) {
   static const char *const known[] = {
       "temperature",       "top_p",          "top_k", "min_p", "repetition_penalty", "presence_penalty",
       "frequency_penalty", "max_new_tokens", NULL};
-  struct omma_error error;
   json_t *root, *value;
   const char *key;
   if (!text) return OMMAI_EXIT_DONE;
-  if (ommai_json_load(flag, text, strlen(text), &root, &error) != OMMA_OK) return wrong_json(command, &error);
+  int code = ommai_json_option_read(command, flag, text, NULL, &root);
   json_object_foreach(root, key, value) {
     size_t i = 0;
     while (known[i] && strcmp(known[i], key) != 0) i++;
     if (!known[i]) ommai_warn("%s: %s: \"%s\" changes nothing here", command, flag, key);
   }
   json_decref(root);
-  return OMMAI_EXIT_DONE;
+  return code;
 }
