@@ -150,9 +150,7 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   server->config.enable_sleep_mode = options->enable_sleep_mode;
   server->kv_publisher = options->kv_publisher;
   server->config.metrics_without_key = options->metrics_without_key;
-  server->config.log = options->log;
-  server->config.log_context = options->log_context;
-  server->config.log_json = options->log_json;
+  server->config.log = (struct ommai_log){options->log, options->log_context, options->log_json};
   server->config.log_access = options->log_access;
   server->config.log_requests = options->log_requests;
   server->config.progress_log_ns = options->progress_log_ms * MILLISECOND;
@@ -206,8 +204,7 @@ static enum omma_status take_encodings(struct ommai_server *server, const struct
 
 static enum omma_status start_traces(struct ommai_server *server, const struct omma_server_options *options,
                                      struct omma_error *error) {
-  const struct ommai_trace_settings settings = {options->otlp_traces_endpoint, options->trace_service_name, options->log,
-                                                options->log_context, options->log_json};
+  const struct ommai_trace_settings settings = {options->otlp_traces_endpoint, options->trace_service_name, server->config.log};
   return ommai_trace_exporter_create(&settings, server->config.allocator, &server->tracer, error);
 }
 

@@ -5,6 +5,7 @@
  * a descriptor becomes readable -> ommai_server_destroy -> omma_engine_destroy. */
 #pragma once
 
+#include "server/core/log_line.h"
 #include "server/core/server_options.h"
 
 struct ommai_server;
@@ -64,15 +65,8 @@ enum omma_status ommai_server_run(struct ommai_server *server, int stop_descript
 /* Logs that the server stops and how long running requests may go on. After ommai_server_run. */
 void ommai_server_log_end(const struct ommai_server *server);
 
-/* Where it is reported that one of several engines does not answer. */
-struct omma_engine_log {
-  bool json;
-  void (*log)(void *context, const char *line); /* NULL: to stderr */
-  void *context;
-};
-
 /* Logs that an engine is out, or in again: omma_engine_options.on_engine_state with a struct
- * omma_engine_log as the context. */
+ * ommai_log as the context, which may be none: then it goes to stderr. */
 void ommai_server_log_engine(void *context, int engine, bool answers);
 
 /* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for

@@ -8,7 +8,6 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "server/core/job_queue.h"
-#include "server/core/log_line.h"
 #include "server/http/connection.h"
 #include "server/http/http_call.h"
 #include "server/http/http_front.h"
@@ -78,22 +77,22 @@ void ommai_server_log_end(const struct ommai_server *server) {
   struct ommai_log_line line;
   char note[256], served[64] = "";
   char now[OMMAI_CLOCK_UTC_SIZE];
-  const char *text = note;
+  const struct ommai_log *log = &server->config.log;
   int64_t seconds = server->config.drain_ns / (1000 * MILLISECOND), delay = server->config.leave_ns / (1000 * MILLISECOND);
-  if (!server->config.log) return;
+  if (!log->put) return;
+  if (log->json) {
+    ommai_log_line_begin(&line, server->config.allocator, true, "info", "stopping");
+    ommai_log_line_integer(&line, "delay", delay);
+    ommai_log_line_integer(&line, "seconds", seconds);
+    ommai_log_line_send(&line, log);
+    return;
+  }
   if (delay) snprintf(served, sizeof served, "new requests are served for %lld s, then ", (long long)delay);
   ommai_clock_utc(now);
   snprintf(note, sizeof note,
            "%s omma: stopping: %srunning requests may finish for %lld s; a second signal or Ctrl-C ends at once", now, served,
            (long long)seconds);
-  if (server->config.log_json) {
-    ommai_log_line_begin(&line, server->config.allocator, true, "info", "stopping");
-    ommai_log_line_integer(&line, "delay", delay);
-    ommai_log_line_integer(&line, "seconds", seconds);
-    text = ommai_log_line_end(&line);
-  }
-  if (text) server->config.log(server->config.log_context, text);
-  if (server->config.log_json) ommai_log_line_free(&line);
+  log->put(log->context, note);
 }
 
 static void free_string(const struct ommai_server *server, char *text) {

@@ -123,15 +123,14 @@ static enum omma_status check_room(void *context, const struct omma_model *model
   return OMMA_OK;
 }
 
-static int open_store(const struct ommai_serving *serving, const struct omma_server_options *server,
-                      struct ommai_encoding_store **store) {
+static int open_store(const struct ommai_serving *serving, struct ommai_opened *opened) {
   struct omma_error error;
   if (!serving->encoder_cache_url) return OMMAI_EXIT_DONE;
-  if (ommai_encoding_store_create(serving->encoder_cache_url, &ommai_default_allocator, store, &error) != OMMA_OK) {
-    return ommai_failed_call(&error);
+  if (ommai_encoding_store_create(serving->encoder_cache_url, &opened->log, &ommai_default_allocator, &opened->store, &error) ==
+      OMMA_OK) {
+    return OMMAI_EXIT_DONE;
   }
-  ommai_encoding_store_set_log(*store, server->log_json, server->log, server->log_context);
-  return OMMAI_EXIT_DONE;
+  return ommai_failed_call(&error);
 }
 
 static int open_kv_publisher(const char *command, const struct ommai_serving *serving, struct ommai_kv_publisher **publisher) {
@@ -207,13 +206,13 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = serving->processor_cache_gb == 0 ? -1 : (int64_t)(serving->processor_cache_gb * GIB);
   int code = ommai_common_take_model(command, arguments, &common);
-  opened->log = (struct omma_engine_log){server->log_json, server->log, server->log_context};
+  opened->log = (struct ommai_log){server->log, server->log_context, server->log_json};
   opening.engine.on_engine_state = ommai_server_log_engine;
   opening.engine.on_engine_state_context = &opened->log;
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &common.n_engines);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read_speculation(command, serving->speculative, &opening.engine, &common);
-  if (code == OMMAI_EXIT_DONE) code = open_store(serving, server, &opened->store);
+  if (code == OMMAI_EXIT_DONE) code = open_store(serving, opened);
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);
   free(common.draft_model);

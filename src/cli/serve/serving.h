@@ -49,7 +49,7 @@ struct ommai_opened {
   struct ommai_encoding_store *store;      /* NULL: none */
   struct ommai_kv_publisher *kv_publisher; /* NULL: none */
   struct omma_memory_estimate estimate;
-  struct omma_engine_log log;
+  struct ommai_log log; /* the server's */
 };
 
 /* Opens the model, which an argument may name instead of --model, and its engine; prints how much

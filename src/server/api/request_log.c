@@ -23,8 +23,8 @@ static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_
 /* False where they are not asked for. */
 static bool begin_request(const struct ommai_http_call *call, const char *model, struct ommai_log_line *line) {
   const struct ommai_server_config *config = call->config;
-  if (!config->log || !config->log_requests) return false;
-  ommai_log_line_begin(line, call->allocator, config->log_json, "info", "request");
+  if (!config->log.put || !config->log_requests) return false;
+  ommai_log_line_begin(line, call->allocator, config->log.json, "info", "request");
   ommai_log_line_string(line, "client", call->access.client);
   ommai_log_line_string(line, "path", call->access.path);
   ommai_log_line_string(line, "request_id", call->request_id);
@@ -40,7 +40,7 @@ void ommai_request_log(struct ommai_http_call *call, const struct ommai_answer_f
   ommai_log_line_integer(&line, "n", fields->n);
   ommai_log_line_integer(&line, "images", n_images);
   add_sampling(&line, fields);
-  ommai_server_log_line(call->config, &line);
+  ommai_log_line_send(&line, &call->config->log);
 }
 
 void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, size_t n_inputs) {
@@ -48,5 +48,5 @@ void ommai_request_log_inputs(struct ommai_http_call *call, const char *model, s
   ommai_call_trace_request(call, model, NULL, 1, 0);
   if (!begin_request(call, model, &line)) return;
   ommai_log_line_integer(&line, "inputs", (int64_t)n_inputs);
-  ommai_server_log_line(call->config, &line);
+  ommai_log_line_send(&line, &call->config->log);
 }

@@ -94,3 +94,9 @@ const char *ommai_log_line_end(struct ommai_log_line *line) {
 }
 
 void ommai_log_line_free(struct ommai_log_line *line) { ommai_text_free(&line->text); }
+
+void ommai_log_line_send(struct ommai_log_line *line, const struct ommai_log *log) {
+  const char *text = ommai_log_line_end(line);
+  if (text) log->put(log->context, text);
+  ommai_log_line_free(line);
+}

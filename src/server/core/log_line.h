@@ -6,6 +6,13 @@
 
 #include "base/text_buffer.h"
 
+/* Where lines go. */
+struct ommai_log {
+  void (*put)(void *context, const char *line); /* from any thread, quickly; NULL: nowhere */
+  void *context;
+  bool json; /* each line is an object */
+};
+
 struct ommai_log_line {
   struct ommai_text text;
   bool json;
@@ -26,3 +33,6 @@ void ommai_log_line_seconds(struct ommai_log_line *line, const char *name, doubl
  * ommai_log_line_free. */
 const char *ommai_log_line_end(struct ommai_log_line *line);
 void ommai_log_line_free(struct ommai_log_line *line);
+
+/* Ends the line, hands it to the log, which there is, unless memory ran out, and frees it. */
+void ommai_log_line_send(struct ommai_log_line *line, const struct ommai_log *log);

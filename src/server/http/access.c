@@ -109,12 +109,12 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
     access->logged_ns = now_ns;
   }
   pthread_mutex_unlock(&call->lock);
-  if (!due || !server->config.log || !server->config.log_access) return;
-  ommai_log_line_begin(&line, call->allocator, server->config.log_json, "info", "progress");
+  if (!due || !server->config.log.put || !server->config.log_access) return;
+  ommai_log_line_begin(&line, call->allocator, server->config.log.json, "info", "progress");
   ommai_log_line_string(&line, "request_id", call->request_id);
   ommai_log_line_string(&line, "stage", ommai_stage_name(stage));
   ommai_log_line_integer(&line, "images", n_images);
   ommai_log_line_integer(&line, "percent", total > 0 ? done * 100 / total : 0);
   ommai_log_line_seconds(&line, "total", (double)(now_ns - call->created_ns) * 1e-9);
-  ommai_server_log_line(&server->config, &line);
+  ommai_log_line_send(&line, &server->config.log);
 }

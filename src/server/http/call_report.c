@@ -47,8 +47,8 @@ static void log_access(const struct ommai_call_report *report) {
   const struct ommai_server *server = report->server;
   const struct ommai_access *access = report->access;
   struct ommai_log_line line;
-  if (!server->config.log || !server->config.log_access || is_listed(server->config.unlogged_paths, access->path)) return;
-  ommai_log_line_begin(&line, server->config.allocator, server->config.log_json, "info", "access");
+  if (!server->config.log.put || !server->config.log_access || is_listed(server->config.unlogged_paths, access->path)) return;
+  ommai_log_line_begin(&line, server->config.allocator, server->config.log.json, "info", "access");
   ommai_log_line_string(&line, "client", access->client);
   ommai_log_line_string(&line, "method", access->method);
   ommai_log_line_string(&line, "path", access->path);
@@ -58,18 +58,18 @@ static void log_access(const struct ommai_call_report *report) {
   ommai_log_line_string(&line, "end", access->cause);
   add_timings(&line, access);
   ommai_log_line_seconds(&line, "total", access->seconds);
-  ommai_server_log_line(&server->config, &line);
+  ommai_log_line_send(&line, &server->config.log);
 }
 
 void ommai_call_report_refusal(const struct ommai_server *server, const char *request_id, const struct ommai_api_error *error) {
   struct ommai_log_line line;
-  if (!server->config.log) return;
-  ommai_log_line_begin(&line, server->config.allocator, server->config.log_json, "error", "failure");
+  if (!server->config.log.put) return;
+  ommai_log_line_begin(&line, server->config.allocator, server->config.log.json, "error", "failure");
   ommai_log_line_string(&line, "while", "taking a request");
   ommai_log_line_string(&line, "request_id", request_id);
   ommai_log_line_integer(&line, "status", error->status);
   ommai_log_line_string(&line, "message", error->message);
-  ommai_server_log_line(&server->config, &line);
+  ommai_log_line_send(&line, &server->config.log);
 }
 
 /* ---- the trace ---- */

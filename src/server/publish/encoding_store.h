@@ -10,23 +10,21 @@
 
 #include <omma/omma.h>
 
+#include "server/core/log_line.h"
+
 struct ommai_encoding_store;
 
 /* url: redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix://[[USER]:PASSWORD@]PATH, then "?"
  * and settings with "&" between: ttl=SECONDS until a value is forgotten (0: never, the default),
- * timeout=MILLISECONDS that a request may wait (500). Nothing is connected yet. Errors: ARGUMENT
- * (field "encoder_cache_url"), UNSUPPORTED in a build without hiredis, MEMORY. */
-enum omma_status ommai_encoding_store_create(const char *url, const struct omma_allocator *allocator,
-                                             struct ommai_encoding_store **store, struct omma_error *error);
+ * timeout=MILLISECONDS that a request may wait (500). Nothing is connected yet. The log gets a line
+ * when the store begins to fail and when it answers again. Errors: ARGUMENT (field
+ * "encoder_cache_url"), UNSUPPORTED in a build without hiredis, MEMORY. */
+enum omma_status ommai_encoding_store_create(const char *url, const struct ommai_log *log,
+                                             const struct omma_allocator *allocator, struct ommai_encoding_store **store,
+                                             struct omma_error *error);
 /* Waits for what is being sent, for the timeout at most, and for a name that is being looked up;
  * what waits behind it is dropped. NULL is allowed. */
 void ommai_encoding_store_destroy(struct ommai_encoding_store *store);
 
 /* What an engine is given. The store must live as long as the engine. */
 struct omma_encoding_store ommai_encoding_store_interface(struct ommai_encoding_store *store);
-
-/* Gets a line of the server's log (a JSON object with `json`) when the store begins to fail and
- * when it answers again, from any thread; NULL: nobody. It is not called any more once another one
- * is set. */
-void ommai_encoding_store_set_log(struct ommai_encoding_store *store, bool json, void (*log)(void *context, const char *line),
-                                  void *context);

@@ -2,9 +2,11 @@
 #include "base/error.h"
 #include "server/publish/encoding_store.h"
 
-enum omma_status ommai_encoding_store_create(const char *url, const struct omma_allocator *allocator,
-                                             struct ommai_encoding_store **store, struct omma_error *error) {
+enum omma_status ommai_encoding_store_create(const char *url, const struct ommai_log *log,
+                                             const struct omma_allocator *allocator, struct ommai_encoding_store **store,
+                                             struct omma_error *error) {
   (void)url;
+  (void)log;
   (void)allocator;
   (void)store;
   return ommai_fail_field(
@@ -18,12 +20,4 @@ void ommai_encoding_store_destroy(struct ommai_encoding_store *store) { (void)st
 struct omma_encoding_store ommai_encoding_store_interface(struct ommai_encoding_store *store) {
   (void)store;
   return (struct omma_encoding_store){0};
-}
-
-void ommai_encoding_store_set_log(struct ommai_encoding_store *store, bool json, void (*log)(void *context, const char *line),
-                                  void *context) {
-  (void)store;
-  (void)json;
-  (void)log;
-  (void)context;
 }

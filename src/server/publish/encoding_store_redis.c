@@ -12,7 +12,6 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "server/core/log_line.h"
 #include "server/publish/encoding_store.h"
 #include "server/publish/encoding_value.h"
 #include "server/publish/redis_reply.h"
@@ -39,6 +38,7 @@ struct outgoing {
 struct ommai_encoding_store {
   struct omma_allocator allocator;
   struct ommai_redis_url url;
+  struct ommai_log log;
   pthread_t sender, connector;
 
   pthread_mutex_t lock; /* of all below */
@@ -52,9 +52,6 @@ struct ommai_encoding_store {
   int64_t queue_bytes;
   /* refuses: the last value was not taken, for example of a store that is full */
   bool stopping, refuses;
-  bool log_json;
-  void (*log)(void *context, const char *line);
-  void *log_context;
 };
 
 static void write_key(const struct omma_encoding_key *key, char out[KEY_SIZE + 1]) {
@@ -66,15 +63,13 @@ static void write_key(const struct omma_encoding_key *key, char out[KEY_SIZE + 1
 
 /* Under the lock. `what` may be the store's own words. */
 static void log_state(const struct ommai_encoding_store *store, const char *level, const char *what, const char *then) {
-  if (!store->log) return;
+  if (!store->log.put) return;
   struct ommai_log_line line;
-  ommai_log_line_begin(&line, &store->allocator, store->log_json, level, "encoder_cache");
+  ommai_log_line_begin(&line, &store->allocator, store->log.json, level, "encoder_cache");
   ommai_log_line_string(&line, "at", store->url.place);
   ommai_log_line_string(&line, "state", what);
   ommai_log_line_string(&line, "then", then);
-  const char *text = ommai_log_line_end(&line);
-  if (text) store->log(store->log_context, text);
-  ommai_log_line_free(&line);
+  ommai_log_line_send(&line, &store->log);
 }
 
 static void note_failure(struct ommai_encoding_store *store, const char *what) {
@@ -364,14 +359,16 @@ static void end_store(struct ommai_encoding_store *store, int n_threads) {
   ommai_release(&allocator, store, 1, sizeof *store);
 }
 
-enum omma_status ommai_encoding_store_create(const char *url, const struct omma_allocator *allocator,
-                                             struct ommai_encoding_store **out, struct omma_error *error) {
+enum omma_status ommai_encoding_store_create(const char *url, const struct ommai_log *log,
+                                             const struct omma_allocator *allocator, struct ommai_encoding_store **out,
+                                             struct omma_error *error) {
   struct ommai_redis_url parsed;
   OMMAI_TRY(ommai_redis_url_parse(url, &parsed, error));
   struct ommai_encoding_store *store = ommai_allocate(allocator, 1, sizeof *store);
   if (!store) return ommai_fail_memory(error, "encoder cache", sizeof *store);
   store->allocator = *allocator;
   store->url = parsed;
+  store->log = *log;
   store->last = &store->first;
   pthread_mutex_init(&store->lock, NULL);
   ommai_clock_condition_init(&store->queued);
@@ -394,13 +391,4 @@ void ommai_encoding_store_destroy(struct ommai_encoding_store *store) {
 
 struct omma_encoding_store ommai_encoding_store_interface(struct ommai_encoding_store *store) {
   return (struct omma_encoding_store){store, find, keep};
-}
-
-void ommai_encoding_store_set_log(struct ommai_encoding_store *store, bool json, void (*log)(void *context, const char *line),
-                                  void *context) {
-  pthread_mutex_lock(&store->lock);
-  store->log_json = json;
-  store->log = log;
-  store->log_context = context;
-  pthread_mutex_unlock(&store->lock);
 }

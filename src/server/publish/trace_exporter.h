@@ -7,6 +7,7 @@
 
 #include <omma/omma.h>
 
+#include "server/core/log_line.h"
 #include "server/publish/trace_body.h"
 
 struct ommai_trace_exporter;
@@ -14,10 +15,7 @@ struct ommai_trace_exporter;
 struct ommai_trace_settings {
   const char *endpoint; /* a URL with http or https; without a path, /v1/traces is added */
   const char *service;  /* this program's name there; NULL: none */
-  /* Gets a line when the collector stops taking traces and when it goes on; NULL: none. */
-  void (*log)(void *context, const char *line);
-  void *log_context;
-  bool log_json;
+  struct ommai_log log; /* gets a line when the collector stops taking traces and when it goes on */
 };
 
 /* Whether traces can be sent there. Errors: ARGUMENT, UNSUPPORTED in a build without libcurl (both

@@ -10,7 +10,6 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "server/core/log_line.h"
 
 #define RING_RECORDS 2048
 #define BATCH_RECORDS 64
@@ -125,17 +124,15 @@ static enum omma_status set_up(struct ommai_trace_exporter *exporter, struct omm
 
 /* One line when it begins to fail, one when it goes on. */
 static void note(struct ommai_trace_exporter *exporter, bool failed, const char *what) {
-  const struct ommai_trace_settings *settings = &exporter->settings;
+  const struct ommai_log *log = &exporter->settings.log;
   struct ommai_log_line line;
   if (failed == exporter->failing) return;
   exporter->failing = failed;
-  if (!settings->log) return;
-  ommai_log_line_begin(&line, &exporter->allocator, settings->log_json, failed ? "error" : "info", "traces");
+  if (!log->put) return;
+  ommai_log_line_begin(&line, &exporter->allocator, log->json, failed ? "error" : "info", "traces");
   ommai_log_line_string(&line, "state", what);
   ommai_log_line_string(&line, "then", failed ? "traces are dropped until the collector takes them" : "traces are sent again");
-  const char *text = ommai_log_line_end(&line);
-  if (text) settings->log(settings->log_context, text);
-  ommai_log_line_free(&line);
+  ommai_log_line_send(&line, log);
 }
 
 enum outcome { TAKEN, REFUSED, TRY_AGAIN };

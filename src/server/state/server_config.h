@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "server/access/cross_origin.h"
+#include "server/core/log_line.h"
 #include "server/core/server_options.h"
 #include "server/media/media_fetch.h"
 #include "server/media/media_root.h"
@@ -66,9 +67,8 @@ struct ommai_server_config {
   int64_t max_connections, max_connections_per_address;
 
   /* The log. */
-  void (*log)(void *context, const char *line);
-  void *log_context;
-  bool log_json, log_access, log_requests;
+  struct ommai_log log;
+  bool log_access, log_requests;
   int64_t progress_log_ns;
   char *unlogged_paths; /* with commas between, or NULL */
 };
@@ -78,7 +78,3 @@ bool ommai_server_has_model(const struct ommai_server_config *config, const char
 
 /* Logs a failure that clients see as status 500. */
 void ommai_server_log(const struct ommai_server_config *config, const char *what, const struct omma_error *error);
-
-struct ommai_log_line;
-/* Ends a line and hands it to the log. */
-void ommai_server_log_line(const struct ommai_server_config *config, struct ommai_log_line *line);
