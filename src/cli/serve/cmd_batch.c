@@ -155,9 +155,7 @@ const struct ommai_command ommai_command_batch = {
         "was stopped: lines whose custom_id is in the output are skipped. A bad line or a failed request gives a line with an "
         "error, and exit code 1 at the end. DIR is the model, as --model. Flags of `vllm run-batch` are accepted or ignored.",
     .examples = {"omma batch models/my-model -i in.jsonl -o out.jsonl"},
-    .groups = {&options, &ommai_config_options, &ommai_model_options, &ommai_weight_options, &ommai_engine_options,
-               &ommai_scheduler_options, &ommai_request_options, &ommai_server_request_options, &ommai_media_options,
-               &ommai_server_media_options, &ommai_image_options, &ommai_template_options, &ommai_machine_options},
+    .groups = {&options, &ommai_config_options, OMMAI_SERVING_GROUPS, &ommai_machine_options},
     .ignored = ommai_vllm_flags,
     .also_ignored = ignored,
     .ignored_of = "vLLM",

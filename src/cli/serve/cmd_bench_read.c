@@ -9,7 +9,6 @@
 #include "cli/core/interrupt.h"
 #include "cli/core/json_out.h"
 #include "cli/core/progress.h"
-#include "cli/serve/read_inputs.h"
 #include "cli/serve/read_settings.h"
 #include "scores/page_scores.h"
 #include "server/api/page_loop.h"
@@ -24,7 +23,7 @@ struct bench {
   const struct values *values;
   json_t *truth; /* NULL: none */
   size_t document;
-  int64_t n_pages, n_read, n_failed, n_compared;
+  int64_t n_read, n_failed, n_compared;
   struct ommai_page_cost cost; /* of all pages */
   double began, seconds;
   struct ommai_page_scores scores;
@@ -90,7 +89,7 @@ static bool end_page(void *context, struct ommai_open_page *page) {
   bench->cost.encode += cost->encode;
   bench->cost.prefill += cost->prefill;
   bench->cost.decode += cost->decode;
-  ommai_progress_update(&bench->progress, bench->n_read + bench->n_failed, bench->n_pages);
+  ommai_progress_update(&bench->progress, bench->n_read + bench->n_failed, bench->job.n_pages);
   if (!bench->truth || compare(bench, page)) return true;
   bench->code = ommai_failed("bench read: out of memory");
   return false;
@@ -178,18 +177,10 @@ static int read_truth(const char *path, json_t **truth) {
 
 static int run_bench_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct omma_server_options options = values.pages.serving.server;
   struct bench bench = {.values = &values, .code = OMMAI_EXIT_DONE};
-  const struct ommai_strings no_words = {.items = NULL};
-  int64_t n_bad = 0;
-  options.offline = true;
   int code = read_truth(values.truth, &bench.truth);
   if (code == OMMAI_EXIT_DONE) {
-    code = ommai_read_settings_take("bench read", &values.pages, arguments, &options, &bench.job, &n_bad);
-  }
-  if (code == OMMAI_EXIT_DONE && bench.job.n_documents) {
-    bench.n_pages = ommai_read_settings_note("bench read", &bench.job);
-    code = ommai_serving_run_offline("bench read", &values.pages.serving, &options, &no_words, run_pages, &bench);
+    code = ommai_read_command_run("bench read", &values.pages, arguments, NULL, &bench.job, run_pages, &bench);
   }
   json_t *result = bench.n_read ? make_json(&bench) : NULL;
   if (result && values.pages.serving.common.json) {
@@ -200,8 +191,7 @@ static int run_bench_read(const void *given, const struct ommai_strings *argumen
     json_decref(result);
   }
   json_decref(bench.truth);
-  ommai_read_inputs_release(bench.job.documents, bench.job.n_documents);
-  return code == OMMAI_EXIT_DONE && n_bad ? OMMAI_EXIT_FAILED : code;
+  return code;
 }
 
 #define OMMAI_VALUES struct values
@@ -224,10 +214,7 @@ const struct ommai_command ommai_command_bench_read = {
         "decode), which overlap where several run together. DIR is the model, as with --model.",
     .examples = {"omma bench read paper.pdf --model models/my-model --json",
                  "omma bench read images/ --model models/my-model --truth OmniDocBench.json"},
-    .groups = {&options, &ommai_read_options, &ommai_output_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_scheduler_options, &ommai_request_options, &ommai_server_request_options,
-               &ommai_media_options, &ommai_server_media_options, &ommai_image_options, &ommai_template_options,
-               &ommai_machine_options},
+    .groups = {&options, &ommai_read_options, &ommai_output_options, OMMAI_SERVING_GROUPS, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .begin = ommai_serving_begin,
     .min_arguments = 1,

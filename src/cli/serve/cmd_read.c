@@ -1,14 +1,11 @@
 /* omma read: documents -> Markdown. */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/plural.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
-#include "cli/serve/read_inputs.h"
 #include "cli/serve/read_settings.h"
 
 struct values {
@@ -18,17 +15,12 @@ struct values {
   bool resume;
 };
 
-struct reading {
-  struct ommai_read_job job;
-  int64_t n_pages, n_bad; /* n_bad: files that could not be opened */
-};
-
-static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts, int64_t n_bad) {
+static void note_end(const struct ommai_read_job *job, const struct ommai_read_counts *counts) {
   double rate = counts->seconds > 0 ? 60 * (double)counts->n_read / counts->seconds : 0;
   ommai_note("read: %" PRId64 " page%s read, %" PRId64 " failed, %" PRId64 " read before; %.1f s, %.1f pages a minute; in %s",
              counts->n_read, ommai_plural(counts->n_read), counts->n_failed, counts->n_earlier, counts->seconds, rate,
              job->folder);
-  if (n_bad) ommai_note("read: %" PRId64 " of the documents could not be opened, as said above", n_bad);
+  if (job->n_bad) ommai_note("read: %" PRId64 " of the documents could not be opened, as said above", job->n_bad);
   if (counts->n_cut) {
     ommai_note("read: %" PRId64
                " of them ended at the limit of tokens before their text did (\"cut\" in NAME.json); "
@@ -44,48 +36,24 @@ static void log_line(void *context, const char *line) {
 }
 
 static int read_documents(void *context, struct ommai_server *server, size_t n_parallel) {
-  struct reading *reading = context;
-  struct ommai_read_job *job = &reading->job;
-  struct ommai_read_counts counts = {.n_pages = reading->n_pages};
+  struct ommai_read_job *job = context;
+  struct ommai_read_counts counts = {.n_pages = job->n_pages};
   job->server = server;
   job->n_parallel = n_parallel;
   int code = ommai_read_run(job, &counts);
-  note_end(job, &counts, reading->n_bad);
+  note_end(job, &counts);
   if (ommai_interrupted()) return ommai_interrupt_status();
   return code == OMMAI_EXIT_DONE && counts.n_failed ? OMMAI_EXIT_FAILED : code;
 }
 
-/* The last folder of a path; it may be there. */
-static int make_folder(const char *path) {
-  struct stat status;
-  if (mkdir(path, 0777) == 0) return OMMAI_EXIT_DONE;
-  if (errno == ENOENT) return ommai_failed("read: --output %s: the folder that it is to lie in is missing", path);
-  if (errno != EEXIST) return ommai_failed("read: --output %s: %s", path, strerror(errno));
-  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return OMMAI_EXIT_DONE;
-  return ommai_failed("read: --output %s: not a folder", path);
-}
-
 static int run_read(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct omma_server_options options = values.pages.serving.server;
-  struct reading reading = {
-      .job.folder = values.output, .job.form = (enum ommai_document_form)values.form, .job.resume = values.resume};
-  struct ommai_read_job *job = &reading.job;
-  const struct ommai_strings no_words = {.items = NULL};
-  options.offline = true;
-  options.log = log_line;
+  struct ommai_read_job job = {.folder = values.output, .form = (enum ommai_document_form)values.form, .resume = values.resume};
   if (!values.output) return ommai_usage_error("read: --output is missing: the folder to write to (-o out/)");
   if (strcmp(values.output, "-") == 0) {
     return ommai_usage_error("read: --output -: a document has several files: give a folder");
   }
-  int code = ommai_read_settings_take("read", &values.pages, arguments, &options, job, &reading.n_bad);
-  if (code == OMMAI_EXIT_DONE) code = make_folder(job->folder);
-  if (code == OMMAI_EXIT_DONE && job->n_documents) {
-    reading.n_pages = ommai_read_settings_note("read", job);
-    code = ommai_serving_run_offline("read", &values.pages.serving, &options, &no_words, read_documents, &reading);
-  }
-  ommai_read_inputs_release(job->documents, job->n_documents);
-  return code == OMMAI_EXIT_DONE && reading.n_bad ? OMMAI_EXIT_FAILED : code;
+  return ommai_read_command_run("read", &values.pages, arguments, log_line, &job, read_documents, &job);
 }
 
 #define OMMAI_VALUES struct values
@@ -113,10 +81,7 @@ const struct ommai_command ommai_command_read = {
         "the model, as with --model.",
     .examples = {"omma read paper.pdf --model models/my-model -o out/",
                  "omma read scans/ --model models/my-model --prompt \"Read this page.\" -o out/"},
-    .groups = {&options, &ommai_config_options, &ommai_read_options, &ommai_model_options, &ommai_weight_options,
-               &ommai_engine_options, &ommai_scheduler_options, &ommai_request_options, &ommai_server_request_options,
-               &ommai_media_options, &ommai_server_media_options, &ommai_image_options, &ommai_template_options,
-               &ommai_machine_options},
+    .groups = {&options, &ommai_config_options, &ommai_read_options, OMMAI_SERVING_GROUPS, &ommai_machine_options},
     .values_size = sizeof(struct values),
     .begin = ommai_serving_begin,
     .min_arguments = 1,

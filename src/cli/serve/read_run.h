@@ -45,9 +45,12 @@ struct ommai_read_document {
 struct ommai_read_job {
   struct ommai_read_document *documents;
   size_t n_documents;
+  int64_t n_pages, n_bad; /* pages to read; documents that could not be opened, and were named */
   struct ommai_page_list pages;
   const struct ommai_reading_recipe *recipe;
-  const char *prompt, *model, *folder; /* prompt NULL: the recipe's */
+  const char *prompt; /* NULL: the recipe's */
+  const char *model;
+  const char *folder;                  /* NULL: nothing is written */
   char demo_model[2 * OMMAI_MAX_PATH]; /* what `model` is where none is named */
   enum ommai_document_form form;
   char answer_limits[512]; /* what bounds the tokens of an answer, as a text */

@@ -1,7 +1,10 @@
 #include "cli/serve/read_settings.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/plural.h"
 #include "cli/core/diagnostics.h"
@@ -27,18 +30,16 @@ static void choose_recipe(const struct ommai_read_values *values, struct ommai_r
   if (!job->recipe) job->recipe = ommai_reading_recipe_find("page");
 }
 
-int64_t ommai_read_settings_note(const char *command, const struct ommai_read_job *job) {
-  int64_t bytes = (int64_t)job->n_open * job->limits.max_pixels * 3 * PAGE_COPIES, n_pages = 0;
-  for (size_t i = 0; i < job->n_documents; i++) n_pages += job->documents[i].n_left;
+static void note_pages(const char *command, const struct ommai_read_job *job) {
+  int64_t bytes = (int64_t)job->n_open * job->limits.max_pixels * 3 * PAGE_COPIES;
   ommai_note("%s: %zu document%s, %" PRId64 " page%s, as %s; %zu page%s at once take at most %" PRId64
              " MiB besides the model (--jobs, --max-page-pixels)",
-             command, job->n_documents, ommai_plural((int64_t)job->n_documents), n_pages, ommai_plural(n_pages),
+             command, job->n_documents, ommai_plural((int64_t)job->n_documents), job->n_pages, ommai_plural(job->n_pages),
              job->recipe->name, job->n_open, ommai_plural((int64_t)job->n_open), bytes >> 20);
-  return n_pages;
 }
 
-int ommai_read_settings_take(const char *command, struct ommai_read_values *values, const struct ommai_strings *arguments,
-                             struct omma_server_options *options, struct ommai_read_job *job, int64_t *n_bad) {
+static int take_settings(const char *command, struct ommai_read_values *values, const struct ommai_strings *arguments,
+                         struct omma_server_options *options, struct ommai_read_job *job) {
   struct ommai_strings paths = *arguments;
   struct ommai_common *common = &values->serving.common;
   job->dpi = (int)values->dpi;
@@ -60,7 +61,36 @@ int ommai_read_settings_take(const char *command, struct ommai_read_values *valu
   if (!common->model && ommai_find_demo_model(job->demo_model, sizeof job->demo_model)) job->model = job->demo_model;
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read(command, &values->serving, options);
   if (code != OMMAI_EXIT_DONE) return code;
-  return ommai_read_inputs(&paths, &job->pages, &job->limits, job->folder, &job->documents, &job->n_documents, n_bad);
+  code = ommai_read_inputs(&paths, &job->pages, &job->limits, job->folder, &job->documents, &job->n_documents, &job->n_bad);
+  for (size_t i = 0; i < job->n_documents; i++) job->n_pages += job->documents[i].n_left;
+  return code;
+}
+
+/* The last folder of a path; it may be there. */
+static int make_folder(const char *command, const char *path) {
+  struct stat status;
+  if (mkdir(path, 0777) == 0) return OMMAI_EXIT_DONE;
+  if (errno == ENOENT) return ommai_failed("%s: --output %s: the folder that it is to lie in is missing", command, path);
+  if (errno != EEXIST) return ommai_failed("%s: --output %s: %s", command, path, strerror(errno));
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return OMMAI_EXIT_DONE;
+  return ommai_failed("%s: --output %s: not a folder", command, path);
+}
+
+int ommai_read_command_run(const char *command, struct ommai_read_values *values, const struct ommai_strings *arguments,
+                           void (*log)(void *context, const char *line), struct ommai_read_job *job,
+                           int (*run)(void *context, struct ommai_server *server, size_t n_parallel), void *context) {
+  const struct ommai_strings no_words = {.items = NULL};
+  struct omma_server_options options = values->serving.server;
+  options.offline = true;
+  options.log = log;
+  int code = take_settings(command, values, arguments, &options, job);
+  if (code == OMMAI_EXIT_DONE && job->folder) code = make_folder(command, job->folder);
+  if (code == OMMAI_EXIT_DONE && job->n_documents) {
+    note_pages(command, job);
+    code = ommai_serving_run_offline(command, &values->serving, &options, &no_words, run, context);
+  }
+  ommai_read_inputs_release(job->documents, job->n_documents);
+  return code == OMMAI_EXIT_DONE && job->n_bad ? OMMAI_EXIT_FAILED : code;
 }
 
 #define OMMAI_VALUES struct ommai_read_values

@@ -14,11 +14,10 @@ struct ommai_read_values {
 };
 extern const struct ommai_option_group ommai_read_options;
 
-/* Fills in a job what the values and the words give, and makes the list of documents of those; the
- * model's directory may be the first. *n_bad documents could not be opened and were named. Returns
- * an exit code; release the documents in every case. */
-int ommai_read_settings_take(const char *command, struct ommai_read_values *values, const struct ommai_strings *arguments,
-                             struct omma_server_options *options, struct ommai_read_job *job, int64_t *n_bad);
-
-/* Prints what will be read and what memory it takes; the number of pages. */
-int64_t ommai_read_settings_note(const char *command, const struct ommai_read_job *job);
+/* Fills in a job what the values and the words give, of which the first may be the model's
+ * directory, makes its folder, prints what will be read and what memory that takes, and calls `run`
+ * as ommai_serving_run_offline does, unless there is nothing to read. The job's documents are gone
+ * when this returns. Returns an exit code, of run or for a document that could not be opened. */
+int ommai_read_command_run(const char *command, struct ommai_read_values *values, const struct ommai_strings *arguments,
+                           void (*log)(void *context, const char *line), struct ommai_read_job *job,
+                           int (*run)(void *context, struct ommai_server *server, size_t n_parallel), void *context);

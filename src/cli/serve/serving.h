@@ -28,6 +28,12 @@ struct ommai_serving {
 /* Those of requests and media without the server's. */
 extern const struct ommai_option_group ommai_request_options, ommai_scheduler_options, ommai_media_options;
 
+/* Groups that all have who answer by a server's endpoints, next to each other in their lists. */
+#define OMMAI_SERVING_GROUPS                                                                                            \
+  &ommai_model_options, &ommai_weight_options, &ommai_engine_options, &ommai_scheduler_options, &ommai_request_options, \
+      &ommai_server_request_options, &ommai_media_options, &ommai_server_media_options, &ommai_image_options,           \
+      &ommai_template_options
+
 /* A group of the server's settings. */
 #define OMMAI_SERVER_GROUP(called, table) \
   { .title = called, .options = table, .n_options = SIZE_MAX, .offset = offsetof(struct ommai_serving, server) }
