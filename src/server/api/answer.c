@@ -62,11 +62,7 @@ static bool make_request(struct ommai_call_answer *answer, const struct ommai_an
   sampling.prompt_logprobs &= repeat == 0 || answer->echo_logprobs;
   enum omma_status status = repeat ? omma_request_copy(choice[-repeat].request, &sampling, &choice->request, &cause)
                                    : source->make_request(source->context, prompt, &sampling, &choice->request, &cause);
-  if (status != OMMA_OK) {
-    ommai_api_fail_from(error, &cause);
-    if (error->status == 500) ommai_server_log(answer->call->config, "preparing a request", &cause);
-    return false;
-  }
+  if (status != OMMA_OK) return ommai_server_fail(answer->call->config, "preparing a request", &cause, error);
   omma_request_prompt(choice->request, &n_tokens);
   if (repeat == 0) answer->n_prompt_tokens += (int64_t)n_tokens;
   return check_length(answer, source->fields, (int64_t)n_tokens, error) && list_prompt(answer, choice, error) &&
@@ -179,8 +175,7 @@ void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_
   struct ommai_api_error error;
   struct ommai_call_answer *answer = make_answer(call, source);
   if (!answer) {
-    ommai_api_fail_memory(&error);
-    ommai_http_call_fail(call, &error);
+    ommai_http_call_fail_memory(call);
     return;
   }
   ommai_request_log(call, source->fields, source->n_images);

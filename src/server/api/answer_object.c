@@ -58,8 +58,7 @@ void ommai_call_answer_release(struct ommai_call_answer *answer) {
 
 void ommai_call_answer_fail(struct ommai_call_answer *answer, const char *what, const struct omma_error *cause) {
   struct ommai_api_error error;
-  ommai_api_fail_from(&error, cause);
-  if (error.status == 500) ommai_server_log(answer->call->config, what, cause);
+  ommai_server_fail(answer->call->config, what, cause, &error);
   ommai_http_call_fail(answer->call, &error);
 }
 

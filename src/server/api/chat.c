@@ -131,13 +131,11 @@ void ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root) { s
 /* ---- /v1/responses ---- */
 
 static void answer_response(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  struct ommai_api_error error;
   struct ommai_text fields;
   ommai_text_init(&fields, call->allocator);
   ommai_responses_request_write(request, &fields);
   if (fields.failed) {
-    ommai_api_fail_memory(&error);
-    ommai_http_call_fail(call, &error);
+    ommai_http_call_fail_memory(call);
   } else {
     chat_answer(call, request, &ommai_responses_reply_format, &fields);
   }

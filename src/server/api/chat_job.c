@@ -14,7 +14,6 @@ struct chat_job {
   bool messages_only;
   struct ommai_chat_request request;
   ommai_chat_handler handle;
-  size_t body_bytes; /* ommai_http_call_keep */
 };
 
 static void destroy(struct chat_job *job) {
@@ -22,9 +21,8 @@ static void destroy(struct chat_job *job) {
   if (job->request.server) ommai_chat_request_destroy(&job->request);
   ommai_chat_source_free(&job->source);
   ommai_grammar_job_end(&job->grammar);
-  size_t body_bytes = job->body_bytes;
   ommai_release(call->allocator, job, 1, sizeof *job);
-  ommai_http_call_let_go(call, body_bytes);
+  ommai_http_call_let_go(call);
 }
 
 static void run(struct ommai_job *queued) {
@@ -65,19 +63,17 @@ static void read_request(struct ommai_job *queued) {
 
 void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
                           ommai_chat_handler handle) {
-  struct ommai_api_error error;
   struct chat_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
     ommai_chat_source_free(source);
-    ommai_api_fail_memory(&error);
-    ommai_http_call_fail(call, &error);
+    ommai_http_call_fail_memory(call);
     return;
   }
   job->call = call;
   job->source = *source;
   job->messages_only = messages_only;
   job->handle = handle;
-  job->body_bytes = ommai_http_call_keep(call);
+  ommai_http_call_keep(call);
   bool waits = !messages_only && ommai_grammar_job_start(&job->grammar, call, source->root, read_request);
   if (!waits) read_request(&job->grammar.job);
 }

@@ -186,7 +186,6 @@ struct completion_job {
   struct ommai_grammar_job grammar; /* first: a job is its completion_job */
   struct ommai_http_call *call;
   json_t *root;
-  size_t body_bytes; /* ommai_http_call_keep */
 };
 
 static void run(struct ommai_job *queued) {
@@ -195,22 +194,19 @@ static void run(struct ommai_job *queued) {
   if (!ommai_http_call_is_gone(call)) begin(call, job->root);
   ommai_grammar_job_end(&job->grammar);
   json_decref(job->root);
-  size_t body_bytes = job->body_bytes;
   ommai_release(call->allocator, job, 1, sizeof *job);
-  ommai_http_call_let_go(call, body_bytes);
+  ommai_http_call_let_go(call);
 }
 
 void ommai_endpoint_completions(struct ommai_http_call *call, json_t *root) {
-  struct ommai_api_error error;
   struct completion_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
     json_decref(root);
-    ommai_api_fail_memory(&error);
-    ommai_http_call_fail(call, &error);
+    ommai_http_call_fail_memory(call);
     return;
   }
   job->call = call;
   job->root = root;
-  job->body_bytes = ommai_http_call_keep(call);
+  ommai_http_call_keep(call);
   if (!ommai_grammar_job_start(&job->grammar, call, root, run)) run(&job->grammar.job);
 }

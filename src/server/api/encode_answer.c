@@ -100,8 +100,7 @@ static void free_answer(struct encode_answer *answer) {
 
 static void fail_from(struct encode_answer *answer, const char *what, const struct omma_error *cause) {
   struct ommai_api_error error;
-  ommai_api_fail_from(&error, cause);
-  if (error.status == 500) ommai_server_log(answer->call->config, what, cause);
+  ommai_server_fail(answer->call->config, what, cause, &error);
   ommai_http_call_fail(answer->call, &error);
 }
 
@@ -267,13 +266,9 @@ static bool make_request(struct encode_answer *answer, const struct ommai_chat_r
                                                .chat_template_kwargs = source->template_text,
                                                .max_model_len = omma_engine_max_model_len(server->engine),
                                                .priority = source->fields.priority};
-  if (omma_request_create(server->config.model, source->messages, source->n_messages, &options, &answer->request, &cause) ==
-      OMMA_OK) {
-    return true;
-  }
-  ommai_api_fail_from(error, &cause);
-  if (error->status == 500) ommai_server_log(answer->call->config, "preparing a request", &cause);
-  return false;
+  return omma_request_create(server->config.model, source->messages, source->n_messages, &options, &answer->request, &cause) ==
+             OMMA_OK ||
+         ommai_server_fail(&server->config, "preparing a request", &cause, error);
 }
 
 /* The engine has it from here on, or it is over. */
@@ -310,8 +305,7 @@ void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request
   struct ommai_api_error error;
   struct encode_answer *answer = make_answer(call, request);
   if (!answer) {
-    ommai_api_fail_memory(&error);
-    ommai_http_call_fail(call, &error);
+    ommai_http_call_fail_memory(call);
     return;
   }
   ommai_request_log(call, &request->fields, request->n_images);

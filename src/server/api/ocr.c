@@ -32,7 +32,6 @@ struct ocr {
   struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   json_t *root;
-  size_t body_bytes; /* ommai_http_call_keep */
   struct ommai_ocr_request request;
   struct ommai_media_file file;
   struct ommai_page_source source;
@@ -157,12 +156,6 @@ static bool answer_page(struct ocr *ocr, struct ommai_open_page *page) {
   return fail(ocr, &too_large);
 }
 
-static void release_page(struct ommai_open_page *page) {
-  json_decref(page->blocks);
-  ommai_image_destroy(page->image);
-  *page = (struct ommai_open_page){.open = false};
-}
-
 /* Keeps the page, and answers those whose turn has come. */
 static bool end_page(void *context, struct ommai_open_page *page) {
   struct ocr *ocr = context;
@@ -172,7 +165,7 @@ static bool end_page(void *context, struct ommai_open_page *page) {
   page->blocks = NULL;
   for (first = &ocr->window[ocr->n_answered % N_WINDOW]; first->open; first = &ocr->window[ocr->n_answered % N_WINDOW]) {
     bool good = answer_page(ocr, first);
-    release_page(first);
+    ommai_open_page_release(first);
     if (!good) return false;
     ocr->n_answered++;
   }
@@ -270,7 +263,7 @@ static void read_document(struct ocr *ocr) {
 }
 
 static void free_ocr(struct ocr *ocr) {
-  for (size_t i = 0; i < N_WINDOW; i++) release_page(&ocr->window[i]);
+  for (size_t i = 0; i < N_WINDOW; i++) ommai_open_page_release(&ocr->window[i]);
   ommai_release(ocr->allocator, ocr->pages, (size_t)ocr->n_pages, sizeof *ocr->pages);
   ommai_page_source_close(&ocr->source);
   ommai_media_file_free(ocr->call->server, &ocr->file);
@@ -278,7 +271,7 @@ static void free_ocr(struct ocr *ocr) {
   json_decref(ocr->root);
   pthread_cond_destroy(&ocr->changed);
   pthread_mutex_destroy(&ocr->lock);
-  ommai_http_call_let_go(ocr->call, ocr->body_bytes);
+  ommai_http_call_let_go(ocr->call);
   ommai_release(ocr->allocator, ocr, 1, sizeof *ocr);
 }
 
@@ -298,9 +291,9 @@ static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
                       .call = call,
                       .allocator = call->allocator,
                       .root = json_incref(root),
-                      .body_bytes = ommai_http_call_keep(call),
                       .source.descriptor = -1,
                       .limits = {limits->max_process_bytes, limits->max_pixels, limits->seconds, is_over, ocr}};
+  ommai_http_call_keep(call);
   ommai_text_init(&ocr->reply, call->allocator);
   pthread_mutex_init(&ocr->lock, NULL);
   ommai_clock_condition_init(&ocr->changed);

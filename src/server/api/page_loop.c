@@ -35,7 +35,7 @@ static void open_page(struct run *run, struct ommai_open_page *page) {
   if (page->image && !loop->recipe->layout_prompt) page->blocks = ommai_page_whole();
 }
 
-static void release_page(struct ommai_open_page *page) {
+void ommai_open_page_release(struct ommai_open_page *page) {
   json_decref(page->blocks);
   ommai_image_destroy(page->image);
   *page = (struct ommai_open_page){.open = false};
@@ -185,7 +185,7 @@ static void end_pages(struct run *run) {
     if (!*page->failure && !ommai_page_finish(page->blocks, whole)) ommai_open_page_fail(page, "out of memory");
     if (*page->failure && !page->status) page->status = INTERNAL;
     run->stop = !loop->end(loop->context, page);
-    release_page(page);
+    ommai_open_page_release(page);
   }
 }
 
@@ -223,7 +223,7 @@ bool ommai_page_loop_run(const struct ommai_page_loop *loop) {
   bool good = ommai_batch_slots_init(&run.slots, loop->n_parallel, loop->wake, loop->context) && run.pages;
   if (good) run_all(&run);
   ommai_batch_slots_release(&run.slots);
-  for (size_t i = 0; run.pages && i < loop->n_open; i++) release_page(&run.pages[i]);
+  for (size_t i = 0; run.pages && i < loop->n_open; i++) ommai_open_page_release(&run.pages[i]);
   ommai_release(&ommai_default_allocator, run.pages, loop->n_open, sizeof *run.pages);
   return good;
 }

@@ -64,3 +64,6 @@ bool ommai_page_loop_run(const struct ommai_page_loop *loop);
 
 /* Notes why a page failed; the first cause stays. */
 void ommai_open_page_fail(struct ommai_open_page *page, const char *why);
+
+/* Frees what a page holds, and makes its place free. */
+void ommai_open_page_release(struct ommai_open_page *page);

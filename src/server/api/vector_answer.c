@@ -43,7 +43,6 @@ struct vector_answer {
   struct ommai_http_call *call;
   const struct omma_allocator *allocator;
   json_t *root;
-  size_t body_bytes; /* ommai_http_call_keep */
   const struct ommai_vector_rules *rules;
   struct ommai_vector_fields fields;
   struct ommai_vector_inputs inputs;
@@ -71,7 +70,7 @@ static void free_answer(struct vector_answer *answer) {
   ommai_vector_inputs_free(&answer->inputs);
   json_decref(answer->root);
   pthread_mutex_destroy(&answer->lock);
-  ommai_http_call_let_go(answer->call, answer->body_bytes);
+  ommai_http_call_let_go(answer->call);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }
 
@@ -191,12 +190,14 @@ static void tell(struct vector_answer *answer, const struct ommai_api_error *err
 
 static void tell_of_result(struct vector_answer *answer) {
   struct ommai_api_error error;
-  ommai_api_fail_from(&error, &answer->error);
   pthread_mutex_lock(&answer->lock);
   bool too_much = answer->too_much;
   pthread_mutex_unlock(&answer->lock);
-  if (too_much) ommai_api_refuse(&error, OMMAI_REFUSAL_REPLIES);
-  if (error.status == 500) ommai_server_log(answer->call->config, "computing vectors", &answer->error);
+  if (too_much) {
+    ommai_api_refuse(&error, OMMAI_REFUSAL_REPLIES);
+  } else {
+    ommai_server_fail(answer->call->config, "computing vectors", &answer->error, &error);
+  }
   tell(answer, &error);
 }
 
@@ -364,14 +365,13 @@ void ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root) {
   struct vector_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
   if (!answer) {
     json_decref(root);
-    ommai_api_fail_memory(&error);
-    ommai_http_call_fail(call, &error);
+    ommai_http_call_fail_memory(call);
     return;
   }
   answer->call = call;
   answer->allocator = answer->inputs.allocator = call->allocator;
   answer->root = root;
-  answer->body_bytes = ommai_http_call_keep(call);
+  ommai_http_call_keep(call);
   answer->rules = ommai_vector_rules_of(call->route->path);
   pthread_mutex_init(&answer->lock, NULL);
   if (!read_request(answer, &error)) {

@@ -43,8 +43,7 @@ static void locate(struct preparing *work, size_t index) {
 static bool take_status(const struct preparing *work, enum omma_status status, const struct omma_error *cause,
                         struct ommai_api_error *error) {
   if (status == OMMA_OK) return true;
-  ommai_api_fail_from(error, cause);
-  if (error->status == 500) ommai_server_log(&work->server->config, "preparing a request", cause);
+  ommai_server_fail(&work->server->config, "preparing a request", cause, error);
   return ommai_api_error_prefix(error, "%s", work->where);
 }
 

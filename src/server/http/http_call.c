@@ -107,15 +107,14 @@ void ommai_http_call_release(struct ommai_http_call *call) {
   count_calls(server, -1);
 }
 
-size_t ommai_http_call_keep(struct ommai_http_call *call) {
-  size_t body_bytes = call->body_reserved;
+void ommai_http_call_keep(struct ommai_http_call *call) {
+  call->body_kept = call->body_reserved;
   call->body_reserved = 0;
   ommai_http_call_retain(call);
-  return body_bytes;
 }
 
-void ommai_http_call_let_go(struct ommai_http_call *call, size_t body_bytes) {
-  atomic_fetch_sub(&call->server->body_bytes, body_bytes);
+void ommai_http_call_let_go(struct ommai_http_call *call) {
+  atomic_fetch_sub(&call->server->body_bytes, call->body_kept);
   ommai_http_call_release(call);
 }
 
@@ -319,6 +318,12 @@ void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_e
   struct ommai_event *last = text.failed ? NULL : make_event(call, text.data, text.size);
   end_stream(call, last, last != NULL);
   ommai_text_free(&text);
+}
+
+void ommai_http_call_fail_memory(struct ommai_http_call *call) {
+  struct ommai_api_error error;
+  ommai_api_fail_memory(&error);
+  ommai_http_call_fail(call, &error);
 }
 
 void ommai_http_call_expect_stream(struct ommai_http_call *call) {

@@ -67,6 +67,7 @@ struct ommai_http_call {
   /* IO thread until the job is pushed, then the job. */
   struct ommai_text body;
   size_t body_reserved; /* counted against the server's budget */
+  size_t body_kept;     /* likewise, for the job that keeps the call */
   size_t discarded;
   bool dispatched, responded, active;
   bool id_given; /* request_id is the client's */
@@ -129,10 +130,10 @@ bool ommai_http_call_hold(struct ommai_http_call *call, size_t size);
  * content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
 
-/* For a job that goes on with it: it stays, with its body's share of the server's budget for
- * bodies, which is returned, until it is let go. The JSON is as large as the body. */
-size_t ommai_http_call_keep(struct ommai_http_call *call);
-void ommai_http_call_let_go(struct ommai_http_call *call, size_t body_bytes);
+/* For the job that goes on with it: it stays, with its body's share of the server's budget for
+ * bodies, until it is let go. The JSON is as large as the body. */
+void ommai_http_call_keep(struct ommai_http_call *call);
+void ommai_http_call_let_go(struct ommai_http_call *call);
 
 /* From now on it is worked on, until it has ended or its client is gone. */
 void ommai_http_call_begin_work(struct ommai_http_call *call);
@@ -142,6 +143,7 @@ void ommai_http_call_completed(struct ommai_http_call *call);
 
 /* Gives an error: as the reply, or where a stream has begun as its last event. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error);
+void ommai_http_call_fail_memory(struct ommai_http_call *call);
 
 /* Appends `data: ...` or any other text as one event of a stream. False when nobody will read it:
  * the client is gone, the stream has ended, it is too far behind, or memory is out. */

@@ -9,11 +9,14 @@ bool ommai_server_has_model(const struct ommai_server_config *config, const char
   return config->answers_to_path && config->info.directory && !strcmp(config->info.directory, name);
 }
 
-void ommai_server_log(const struct ommai_server_config *config, const char *what, const struct omma_error *error) {
-  if (!config->log.put) return;
+bool ommai_server_fail(const struct ommai_server_config *config, const char *what, const struct omma_error *cause,
+                       struct ommai_api_error *error) {
   struct ommai_log_line line;
+  ommai_api_fail_from(error, cause);
+  if (error->status != 500 || !config->log.put) return false;
   ommai_log_line_begin(&line, config->allocator, config->log.json, "error", "failure");
   ommai_log_line_string(&line, "while", what);
-  ommai_log_line_string(&line, "message", error->message);
+  ommai_log_line_string(&line, "message", cause->message);
   ommai_log_line_send(&line, &config->log);
+  return false;
 }

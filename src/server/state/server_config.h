@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "server/access/cross_origin.h"
+#include "server/core/api_error.h"
 #include "server/core/log_line.h"
 #include "server/core/server_options.h"
 #include "server/media/media_fetch.h"
@@ -76,5 +77,7 @@ struct ommai_server_config {
 /* True when `name` is one of the served names. */
 bool ommai_server_has_model(const struct ommai_server_config *config, const char *name);
 
-/* Logs a failure that clients see as status 500. */
-void ommai_server_log(const struct ommai_server_config *config, const char *what, const struct omma_error *error);
+/* As ommai_api_fail_from; one that clients see as status 500 is logged, as what came of doing
+ * `what`. */
+bool ommai_server_fail(const struct ommai_server_config *config, const char *what, const struct omma_error *cause,
+                       struct ommai_api_error *error);
