@@ -86,7 +86,7 @@ static void count_images(const struct ommai_answer_source *source, struct ommai_
   struct omma_engine_stats stats;
   if (source->n_images == 0) return;
   omma_engine_get_stats(server->engine, &stats);
-  if (stats.n_running) ommai_metrics_count_prepared_ahead(&server->metrics, source->n_images);
+  if (stats.n_running) ommai_metrics_count(&server->metrics, OMMAI_IMAGES_PREPARED_AHEAD, source->n_images);
 }
 
 /* Everything that the callbacks read is set before the first submit. */

@@ -38,7 +38,7 @@ bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *fi
     return fail_image(error, &cause);
   }
   if (!*image) return true;
-  ommai_metrics_count_images(&server->metrics, 0, 1);
+  ommai_metrics_count(&server->metrics, OMMAI_IMAGES_RECALLED, 1);
   ommai_release(server->config.allocator, file->bytes, file->capacity, 1);
   file->bytes = NULL; /* the sizes are still computed from the header */
   file->size = file->capacity = 0;
@@ -52,7 +52,7 @@ bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *fi
   limits.max_cpu_ms = max_cpu_ms;
   enum omma_status status = omma_image_decode(file->bytes, file->size, &limits, image, &cause);
   ommai_media_file_free(server, file);
-  ommai_metrics_count_images(&server->metrics, status == OMMA_OK, 0);
+  ommai_metrics_count(&server->metrics, OMMAI_IMAGES_DECODED, status == OMMA_OK);
   return status == OMMA_OK || fail_image(error, &cause);
 }
 

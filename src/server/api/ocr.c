@@ -144,7 +144,7 @@ static bool answer_page(struct ocr *ocr, struct ommai_open_page *page) {
   struct omma_error error;
   struct ommai_api_error too_large;
   json_t *made;
-  ommai_metrics_count_page(&ocr->call->server->metrics, *page->failure != '\0');
+  ommai_metrics_count(&ocr->call->server->metrics, *page->failure ? OMMAI_PAGES_FAILED : OMMAI_PAGES_READ, 1);
   if (*page->failure) return answer_failure(ocr, page);
   if (ommai_ocr_page_make(&ocr->request, page, &ocr->numbers, &made, &error) != OMMA_OK) return fail_from(ocr, &error, "page");
   if (ocr->request.stream) json_object_set_new(made, "object", json_string("ocr.page"));

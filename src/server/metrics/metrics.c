@@ -86,23 +86,9 @@ void ommai_metrics_count_tools(struct ommai_metrics *metrics, enum ommai_tool_ca
   pthread_mutex_unlock(&metrics->lock);
 }
 
-void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images) {
+void ommai_metrics_count(struct ommai_metrics *metrics, enum ommai_counter counter, int64_t n) {
   pthread_mutex_lock(&metrics->lock);
-  metrics->prepared_ahead += n_images;
-  pthread_mutex_unlock(&metrics->lock);
-}
-
-void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled) {
-  pthread_mutex_lock(&metrics->lock);
-  metrics->decoded += n_decoded;
-  metrics->recalled += n_recalled;
-  pthread_mutex_unlock(&metrics->lock);
-}
-
-void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed) {
-  pthread_mutex_lock(&metrics->lock);
-  metrics->pages_read += !failed;
-  metrics->pages_failed += failed;
+  metrics->counters[counter] += n;
   pthread_mutex_unlock(&metrics->lock);
 }
 

@@ -50,14 +50,23 @@ struct ommai_histograms {
 /* By whom tool calls are looked for. */
 enum ommai_tool_caller { OMMAI_CALLER_CHAT, OMMAI_CALLER_RESPONSES, OMMAI_CALLER_OTHER, OMMAI_N_TOOL_CALLERS };
 
+/* What else is counted, in the order of the text. */
+enum ommai_counter {
+  OMMAI_IMAGES_PREPARED_AHEAD, /* while the engine was at work on another request */
+  OMMAI_PAGES_READ,            /* of documents */
+  OMMAI_PAGES_FAILED,
+  OMMAI_IMAGES_DECODED,  /* and frames */
+  OMMAI_IMAGES_RECALLED, /* known by the bytes of their files */
+  OMMAI_N_COUNTERS
+};
+
 /* Any thread may observe and count. */
 struct ommai_metrics {
   const struct omma_allocator *allocator;
   int n_engines;
   pthread_mutex_t lock;                /* of all below */
   struct ommai_histograms *histograms; /* [n_engines] */
-  int64_t prepared_ahead, decoded, recalled;
-  int64_t pages_read, pages_failed; /* of documents */
+  int64_t counters[OMMAI_N_COUNTERS];
   int64_t refusals[OMMAI_N_REFUSALS];
   int64_t tool_searches[OMMAI_N_TOOL_CALLERS][2][2]; /* by caller, stream, whether one was found */
 };
@@ -75,15 +84,7 @@ void ommai_metrics_count_refusal(struct ommai_metrics *metrics, enum ommai_refus
 /* Counts a look for tool calls: in a whole answer, or in a piece of a stream. */
 void ommai_metrics_count_tools(struct ommai_metrics *metrics, enum ommai_tool_caller caller, bool stream, bool found);
 
-/* Counts images that were prepared while the engine was at work on another request. */
-void ommai_metrics_count_prepared_ahead(struct ommai_metrics *metrics, int64_t n_images);
-
-/* Counts images and frames that were decoded, and images that were known by the bytes of their
- * files. */
-void ommai_metrics_count_images(struct ommai_metrics *metrics, int64_t n_decoded, int64_t n_recalled);
-
-/* Counts a page of a document. */
-void ommai_metrics_count_page(struct ommai_metrics *metrics, bool failed);
+void ommai_metrics_count(struct ommai_metrics *metrics, enum ommai_counter counter, int64_t n);
 
 /* Observes what a finished request reports. decode_image: seconds for fetching and decoding its
  * images. seconds: from its arrival. first_token_seconds: to its first token; 0 where there was

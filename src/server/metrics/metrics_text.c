@@ -190,19 +190,20 @@ static int engine_figures(const struct omma_engine_stats *stats, struct figure o
 }
 
 /* What the server counts itself; it stands at the first engine. */
-static void write_images_of_requests(struct writer *writer) {
-  const struct ommai_metrics *counted = writer->counted;
-  const struct figure figures[] = {
-      {"omma:images_prepared_ahead_total", "counter", "Images and videos prepared while another request was running.",
-       (double)counted->prepared_ahead},
-      {"omma:pages_read_total", "counter", "Pages of documents that were read.", (double)counted->pages_read},
-      {"omma:pages_failed_total", "counter", "Pages of documents that failed.", (double)counted->pages_failed},
-      {"omma:images_decoded_total", "counter", "Images and frames of videos that were decoded.", (double)counted->decoded},
-      {"omma:images_recalled_total", "counter", "Images known by the bytes of their files: neither decoded nor resized.",
-       (double)counted->recalled},
+static void write_counters(struct writer *writer) {
+  static const struct {
+    const char *name, *help;
+  } counters[OMMAI_N_COUNTERS] = {
+      [OMMAI_IMAGES_PREPARED_AHEAD] = {"omma:images_prepared_ahead_total",
+                                       "Images and videos prepared while another request was running."},
+      [OMMAI_PAGES_READ] = {"omma:pages_read_total", "Pages of documents that were read."},
+      [OMMAI_PAGES_FAILED] = {"omma:pages_failed_total", "Pages of documents that failed."},
+      [OMMAI_IMAGES_DECODED] = {"omma:images_decoded_total", "Images and frames of videos that were decoded."},
+      [OMMAI_IMAGES_RECALLED] = {"omma:images_recalled_total",
+                                 "Images known by the bytes of their files: neither decoded nor resized."},
   };
-  for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-    write_value(writer, figures[i].name, figures[i].type, figures[i].help, figures[i].value);
+  for (int i = 0; i < OMMAI_N_COUNTERS; i++) {
+    write_value(writer, counters[i].name, "counter", counters[i].help, (double)writer->counted->counters[i]);
   }
 }
 
@@ -356,24 +357,23 @@ static void write_configuration(struct writer *writer) {
                     (long long)time(NULL));
 }
 
-static void write_grammars(struct writer *writer) {
-  write_value(writer, "omma:grammar_bytes", "gauge", "Bytes of compiled grammars, of running requests and kept.",
-              (double)writer->sources->grammar_bytes);
-  write_value(writer, "omma:grammars", "gauge", "Compiled grammars.", (double)writer->sources->n_grammars);
-}
-
-static void write_kv_events(struct writer *writer) {
-  write_value(writer, "omma:kv_event_batches_total", "counter", "Batches of KV events that were published.",
-              (double)writer->sources->kv_event_batches);
-  write_value(writer, "omma:kv_events_lost_total", "counter", "KV events that no subscriber got.",
-              (double)writer->sources->kv_events_lost);
-}
-
-static void write_traces(struct writer *writer) {
-  write_value(writer, "omma:trace_spans_sent_total", "counter", "Spans of traces that the collector took.",
-              (double)writer->sources->spans_sent);
-  write_value(writer, "omma:trace_spans_dropped_total", "counter", "Spans of traces that it did not take in time.",
-              (double)writer->sources->spans_dropped);
+/* What others of the server count, likewise. */
+static void write_sources(struct writer *writer) {
+  const struct ommai_metrics_sources *sources = writer->sources;
+  const struct figure figures[] = {
+      {"omma:kv_event_batches_total", "counter", "Batches of KV events that were published.",
+       (double)sources->kv_event_batches},
+      {"omma:kv_events_lost_total", "counter", "KV events that no subscriber got.", (double)sources->kv_events_lost},
+      {"omma:trace_spans_sent_total", "counter", "Spans of traces that the collector took.", (double)sources->spans_sent},
+      {"omma:trace_spans_dropped_total", "counter", "Spans of traces that it did not take in time.",
+       (double)sources->spans_dropped},
+      {"omma:grammar_bytes", "gauge", "Bytes of compiled grammars, of running requests and kept.",
+       (double)sources->grammar_bytes},
+      {"omma:grammars", "gauge", "Compiled grammars.", (double)sources->n_grammars},
+  };
+  for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+    write_value(writer, figures[i].name, figures[i].type, figures[i].help, figures[i].value);
+  }
 }
 
 void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out) {
@@ -381,25 +381,19 @@ void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metri
   struct writer writer = {.out = out, .sources = sources, .counted = &counted};
   set_model(&writer, sources->model_name);
   pthread_mutex_lock(&metrics->lock);
-  counted.prepared_ahead = metrics->prepared_ahead;
-  counted.decoded = metrics->decoded;
-  counted.recalled = metrics->recalled;
-  counted.pages_read = metrics->pages_read;
-  counted.pages_failed = metrics->pages_failed;
+  memcpy(counted.counters, metrics->counters, sizeof counted.counters);
   memcpy(counted.refusals, metrics->refusals, sizeof counted.refusals);
   memcpy(counted.tool_searches, metrics->tool_searches, sizeof counted.tool_searches);
   pthread_mutex_unlock(&metrics->lock);
   write_figures(&writer, engine_figures);
   set_engine(&writer, 0);
-  write_images_of_requests(&writer);
+  write_counters(&writer);
   write_figures(&writer, image_figures);
   write_image_batches(&writer);
   write_figures(&writer, old_figures);
   write_configuration(&writer);
   set_engine(&writer, 0);
-  write_kv_events(&writer);
-  write_traces(&writer);
-  write_grammars(&writer);
+  write_sources(&writer);
   write_finished(&writer);
   write_by_label(&writer, waiting);
   write_by_label(&writer, prompts);
