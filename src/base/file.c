@@ -112,6 +112,17 @@ enum omma_status ommai_file_read(const char *path, size_t limit, const struct om
   return status;
 }
 
+bool ommai_file_write_all(int descriptor, const char *bytes, size_t size) {
+  while (size) {
+    ssize_t written = write(descriptor, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes += written;
+    size -= (size_t)written;
+  }
+  return true;
+}
+
 enum omma_status ommai_file_map_open(const char *path, struct ommai_file_map *map, struct omma_error *error) {
   int fd;
   size_t size;

@@ -35,6 +35,9 @@ enum omma_status ommai_file_read(const char *path, size_t limit, const struct om
 enum omma_status ommai_file_read_open(int descriptor, const char *name, size_t limit, const struct omma_allocator *allocator,
                                       char **data, size_t *size, struct omma_error *error);
 
+/* Writes all of it, however often it takes. False where it cannot, with the cause in errno. */
+bool ommai_file_write_all(int descriptor, const char *bytes, size_t size);
+
 /* A file mapped read-only. Pages are the kernel's (page cache), not the process's. */
 struct ommai_file_map {
   const unsigned char *data;

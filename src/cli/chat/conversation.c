@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/allocator.h"
+#include "base/growing.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/paths.h"
 #include "cli/model/image_sources.h"
@@ -171,18 +172,6 @@ static void release_parts(struct omma_part *parts, size_t n_parts) {
   ommai_release(&ommai_default_allocator, parts, n_parts, sizeof *parts);
 }
 
-static bool grow(struct ommai_conversation *conversation) {
-  if (conversation->count < conversation->capacity) return true;
-  size_t capacity = conversation->capacity ? 2 * conversation->capacity : 8;
-  struct omma_message *messages = ommai_allocate(&ommai_default_allocator, capacity, sizeof *messages);
-  if (!messages) return false;
-  if (conversation->count) memcpy(messages, conversation->messages, conversation->count * sizeof *messages);
-  ommai_release(&ommai_default_allocator, conversation->messages, conversation->capacity, sizeof *messages);
-  conversation->messages = messages;
-  conversation->capacity = capacity;
-  return true;
-}
-
 int ommai_conversation_add(struct ommai_conversation *conversation, enum omma_role role, struct omma_part *attachments,
                            size_t n_attachments, const char *text, size_t text_size) {
   size_t n_parts = n_attachments + (text_size > 0);
@@ -192,7 +181,8 @@ int ommai_conversation_add(struct ommai_conversation *conversation, enum omma_ro
     return ommai_failed("out of memory: a message of %zu parts", n_parts);
   }
   if (n_attachments) memcpy(parts, attachments, n_attachments * sizeof *parts);
-  bool made = grow(conversation);
+  bool made = ommai_grow((void **)&conversation->messages, &conversation->capacity, conversation->count, 1,
+                         sizeof *conversation->messages, &ommai_default_allocator);
   if (made && text_size > 0) {
     struct omma_part *part = &parts[n_attachments];
     part->text = ommai_duplicate(&ommai_default_allocator, text, text_size);

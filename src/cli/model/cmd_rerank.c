@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/growing.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/json_out.h"
@@ -150,26 +151,21 @@ static void note_line(void *context, int64_t index, json_t *line) {
   }
 }
 
-/* Room for one more of n entries. */
-static void *grow(void *list, size_t n, size_t *capacity, size_t size) {
-  size_t wanted = *capacity ? 2 * *capacity : 1024;
-  if (n < *capacity) return list;
-  void *longer = realloc(list, wanted * size);
-  if (longer) *capacity = wanted;
-  if (!longer) ommai_failed("out of memory: a list of %zu documents", wanted);
-  return longer;
+/* Room for one more of n entries. Returns an exit code. */
+static int grow(void **list, size_t n, size_t *capacity, size_t size) {
+  if (ommai_grow(list, capacity, n, 1, size, &ommai_default_allocator)) return OMMAI_EXIT_DONE;
+  return ommai_failed("out of memory: a list of %zu documents", n + 1);
 }
 
 static int take(void *context, int64_t index, float value) {
   struct ranking *ranking = context;
   json_t **line = line_under_way(ranking, index);
   if (ranking->values->top_n && ranking->n == ranking->capacity) rank(ranking);
-  struct scored *list = grow(ranking->list, ranking->n, &ranking->capacity, sizeof *list);
-  if (!list) return OMMAI_EXIT_FAILED;
-  ranking->list = list;
+  int code = grow((void **)&ranking->list, ranking->n, &ranking->capacity, sizeof *ranking->list);
+  if (code != OMMAI_EXIT_DONE) return code;
   ranking->list[ranking->n++] = (struct scored){index, value, *line};
   *line = NULL;
-  return OMMAI_EXIT_DONE;
+  return code;
 }
 
 static int take_failure(void *context, int64_t index, const char *reason) {
@@ -178,9 +174,8 @@ static int take_failure(void *context, int64_t index, const char *reason) {
   json_decref(*line);
   *line = NULL;
   if (!ranking->values->json || ranking->values->vectors.output) return OMMAI_EXIT_DONE;
-  struct failure *failures = grow(ranking->failures, ranking->n_failures, &ranking->failure_capacity, sizeof *failures);
-  if (!failures) return OMMAI_EXIT_FAILED;
-  ranking->failures = failures;
+  int code = grow((void **)&ranking->failures, ranking->n_failures, &ranking->failure_capacity, sizeof *ranking->failures);
+  if (code != OMMAI_EXIT_DONE) return code;
   ranking->failures[ranking->n_failures] = (struct failure){index, strdup(reason)};
   return ranking->failures[ranking->n_failures++].reason ? OMMAI_EXIT_DONE
                                                          : ommai_failed("out of memory: why a document failed");
@@ -307,8 +302,8 @@ static void release(struct ranking *ranking) {
   for (size_t i = 0; i < ranking->n_failures; i++) free(ranking->failures[i].reason);
   ommai_vector_item_release(&ranking->query);
   free(ranking->query_values);
-  free(ranking->failures);
-  free(ranking->list);
+  ommai_release(&ommai_default_allocator, ranking->failures, ranking->failure_capacity, sizeof *ranking->failures);
+  ommai_release(&ommai_default_allocator, ranking->list, ranking->capacity, sizeof *ranking->list);
 }
 
 /* ---- command ---- */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
@@ -148,13 +149,7 @@ int ommai_batch_output_open(const char *path, bool retry_failed, struct ommai_ba
 /* Appends a line, given with its end, in one call: a program that is killed leaves at most the last
  * one torn. Returns an exit code. */
 static int write_output(const struct ommai_batch_output *output, const char *line, size_t size) {
-  for (size_t written = 0; written < size;) {
-    ssize_t now = write(output->file, line + written, size - written);
-    if (now < 0 && errno == EINTR) continue;
-    if (now < 0) return failed(output->path, "cannot be written");
-    written += (size_t)now;
-  }
-  return OMMAI_EXIT_DONE;
+  return ommai_file_write_all(output->file, line, size) ? OMMAI_EXIT_DONE : failed(output->path, "cannot be written");
 }
 
 int ommai_batch_output_close(struct ommai_batch_output *output) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/growing.h"
 #include "server/publish/encoding_memory.h"
 
@@ -150,22 +151,11 @@ void ommai_encoding_directory_close(struct ommai_encoding_directory *directory) 
   directory->opened = false;
 }
 
-static bool write_all(int file, const char *bytes, size_t size) {
-  while (size) {
-    ssize_t written = write(file, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes += written;
-    size -= (size_t)written;
-  }
-  return true;
-}
-
 /* A new file with these bytes. */
 static bool write_file(const struct ommai_encoding_directory *directory, const char *name, const char *bytes, size_t size) {
   int file = openat(directory->descriptor, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0) return false;
-  bool good = write_all(file, bytes, size);
+  bool good = ommai_file_write_all(file, bytes, size);
   int cause = errno;
   if (close(file) != 0 && good) return false; /* networks report late that a disk is full */
   if (!good) errno = cause;
