@@ -67,3 +67,16 @@ void ommai_scheduler_cancel_all(struct ommai_scheduler *scheduler);
 /* Sequences that wait for a slot, also ahead of their images, or for pages; and those among them
  * that were preempted. */
 int64_t ommai_scheduler_n_waiting(const struct ommai_scheduler *scheduler, int64_t *n_preempted);
+
+/* ---- between scheduler.c and scheduler_turn.c ---- */
+
+/* Ends a sequence, with its result or for an error, and tells of it. */
+void ommai_scheduler_finish(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence);
+void ommai_scheduler_fail(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, const struct omma_error *error);
+
+/* Lets those enter that have their images, in order, as far as slots and pages suffice: who has no
+ * slot holds up nobody that has one, but nobody takes pages before one that waits for pages. */
+void ommai_scheduler_enter_waiting(struct ommai_scheduler *scheduler);
+
+/* Makes sure that the sequence's pages cover n_positions; false when it had to give way itself. */
+bool ommai_scheduler_take_pages(struct ommai_scheduler *scheduler, struct ommai_sequence *sequence, int64_t n_positions);
