@@ -20,6 +20,11 @@ bool ommai_path_join(char *out, size_t size, const char *directory, const char *
   return written >= 0 && (size_t)written < size;
 }
 
+const char *ommai_path_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 bool ommai_path_ends_with(const char *path, const char *end) {
   size_t size = strlen(path), end_size = strlen(end);
   return size >= end_size && strcmp(path + size - end_size, end) == 0;

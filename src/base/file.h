@@ -10,6 +10,9 @@
  * fit into `size` bytes. */
 bool ommai_path_join(char *out, size_t size, const char *directory, const char *name);
 
+/* What stands after a path's last slash. */
+const char *ommai_path_name(const char *path);
+
 /* True when a path or file name has this ending. */
 bool ommai_path_ends_with(const char *path, const char *end);
 

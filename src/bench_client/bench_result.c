@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "bench_client/bench_report.h"
 
 #define MAX_KEY 128
@@ -202,7 +203,7 @@ json_t *ommai_report_json(const struct ommai_bench_report *report, bool detailed
 
 void ommai_report_file_name(const struct ommai_bench_report *report, char *out, size_t size) {
   const struct ommai_arrivals *arrivals = &report->arrivals;
-  const char *slash = strrchr(report->model, '/'), *model = slash ? slash + 1 : report->model;
+  const char *model = ommai_path_name(report->model);
   const char *label = report->label ? report->label : report->backend;
   char parallel[40] = "", rate[OMMAI_NUMBER_SIZE];
   if (report->max_parallel) snprintf(parallel, sizeof parallel, "-concurrency%lld", (long long)report->max_parallel);

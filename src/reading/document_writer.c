@@ -169,3 +169,15 @@ void ommai_document_end(struct ommai_document_writer *writer) {
   static const char *const ends[] = {"\n", "\n]}\n", "</body>\n</html>\n", "\n", "</doctag>\n"};
   fputs(ends[writer->form], writer->out);
 }
+
+char *ommai_document_markdown(const json_t *blocks, bool plain_links) {
+  char *text = NULL;
+  size_t size;
+  struct ommai_document_writer writer = {
+      .out = open_memstream(&text, &size), .form = OMMAI_FORM_MARKDOWN, .plain_links = plain_links};
+  if (!writer.out) return NULL;
+  write_markdown(&writer, blocks, false);
+  if (fclose(writer.out) == 0) return text;
+  free(text);
+  return NULL;
+}

@@ -27,3 +27,6 @@ void ommai_document_begin(struct ommai_document_writer *writer, const char *titl
 void ommai_document_page(struct ommai_document_writer *writer, const json_t *page);
 
 void ommai_document_end(struct ommai_document_writer *writer);
+
+/* A page's blocks alone as Markdown, by malloc; NULL: memory is out. */
+char *ommai_document_markdown(const json_t *blocks, bool plain_links);

@@ -41,14 +41,9 @@ static bool begins_path(const char *word) {
   return false;
 }
 
-static const char *name_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 /* Whether it ends as an image's name does, and has a letter or digit before that. */
 static bool names_image(const char *path) {
-  const char *name = name_of(path), *dot = strrchr(name, '.');
+  const char *name = ommai_path_name(path), *dot = strrchr(name, '.');
   if (!dot || !ommai_ends_as_image(name)) return false;
   while (name < dot && !isalnum((unsigned char)*name) && !((unsigned char)*name & 0x80)) name++;
   return name < dot;
@@ -179,7 +174,7 @@ static bool write_question(const char *text, const struct span *spans, struct om
     end = size;
   }
   for (size_t i = first; i < last; i++) {
-    fprintf(out, "%.*s%s", (int)(spans[i].begin - at), text + at, name_of(found->images[i]));
+    fprintf(out, "%.*s%s", (int)(spans[i].begin - at), text + at, ommai_path_name(found->images[i]));
     at = spans[i].end;
   }
   while (end > at && last < n && strchr(blanks, text[end - 1])) end--;

@@ -322,14 +322,9 @@ static int estimate_and_print(const struct values *values, struct estimate *esti
   return code;
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 /* The directory of a model that may be given as its config.json. */
 static const char *model_directory(const char *model, char *out, size_t size) {
-  const char *name = file_name(model);
+  const char *name = ommai_path_name(model);
   if (strcmp(name, CONFIG) != 0 || !ommai_file_exists(model)) return model;
   snprintf(out, size, "%.*s", (int)(name - model), model);
   return *out ? out : ".";

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/core/commands.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
@@ -55,18 +56,12 @@ static enum ommai_page_opening open_page(void *context, struct ommai_open_page *
 /* Names of images of one page are in the truth. */
 static bool compare(struct bench *bench, const struct ommai_open_page *page) {
   const struct ommai_read_document *document = page->document;
-  const char *slash = strrchr(document->source.path, '/'), *name = slash ? slash + 1 : document->source.path;
+  const char *name = ommai_path_name(document->source.path);
   const json_t *truth = document->source.n_pages > 1 || document->source.is_pdf ? NULL : ommai_truth_find(bench->truth, name);
-  char *markdown = NULL;
-  size_t size;
   if (!truth) return true;
-  FILE *out = open_memstream(&markdown, &size);
-  json_t *value = json_pack("{s:O}", "blocks", page->blocks);
-  struct ommai_document_writer writer = {.out = out, .form = OMMAI_FORM_MARKDOWN};
-  if (out && value) ommai_document_page(&writer, value);
-  bool good = out && fclose(out) == 0 && value && ommai_page_scores_add(&bench->scores, markdown, truth);
+  char *markdown = ommai_document_markdown(page->blocks, false);
+  bool good = markdown && ommai_page_scores_add(&bench->scores, markdown, truth);
   bench->n_compared += good;
-  json_decref(value);
   free(markdown);
   return good;
 }

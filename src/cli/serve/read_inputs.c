@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/folder_files.h"
 #include "cli/core/interrupt.h"
@@ -50,7 +51,7 @@ static bool is_taken(const struct list *list, const char *name, const char *path
 /* The file's name without its ending, or that with a number where it is another document's; by
  * malloc. */
 static char *make_name(struct list *list, const char *path) {
-  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+  const char *base = ommai_path_name(path), *dot = strrchr(base, '.');
   int size = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
   char *name;
   if (asprintf(&name, "%.*s", size, base) < 0) return NULL;

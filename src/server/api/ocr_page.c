@@ -133,15 +133,8 @@ static json_t *extract(json_t *blocks, const char *type) {
 }
 
 static json_t *write_markdown(const json_t *blocks) {
-  char *text = NULL;
-  size_t size;
-  FILE *out = open_memstream(&text, &size);
-  if (!out) return NULL;
-  json_t *page = json_pack("{s:O}", "blocks", blocks);
-  struct ommai_document_writer writer = {.out = out, .form = OMMAI_FORM_MARKDOWN, .plain_links = true};
-  ommai_document_page(&writer, page);
-  json_decref(page);
-  json_t *markdown = fclose(out) == 0 ? json_string(text) : NULL;
+  char *text = ommai_document_markdown(blocks, true);
+  json_t *markdown = text ? json_string(text) : NULL;
   free(text);
   return markdown;
 }
