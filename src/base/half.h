@@ -8,13 +8,13 @@
 typedef uint16_t ommai_bf16;
 typedef uint16_t ommai_f16;
 
-static inline float ommai_f32_from_bits(uint32_t bits) {
+static inline __attribute__((always_inline)) float ommai_f32_from_bits(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-static inline uint32_t ommai_bits_from_f32(float value) {
+static inline __attribute__((always_inline)) uint32_t ommai_bits_from_f32(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
