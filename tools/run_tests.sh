@@ -48,6 +48,7 @@ count_junit() {
 }
 
 # One ctest run, next to which others go first: NAME VARIANT ENVIRONMENT CTEST_ARGUMENTS...
+ctest_niceness=5
 run_ctest() {
   name=$1
   variant=$2
@@ -55,7 +56,7 @@ run_ctest() {
   shift 3
   begin "$name"
   new_junit "$name"
-  nice -n 5 env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
+  nice -n $ctest_niceness env $setting ctest --test-dir "build/$variant" -j 2 --output-on-failure --output-junit "$junit" "$@" || true
   count_junit
 }
 
@@ -226,6 +227,10 @@ more_servers() {
 
 last_servers() {
   run_pytest "server, l to z" tests/server/test_[l-z]*.py $on_release $more
+}
+
+page_and_documents() {
+  run_page
   run_pytest "commands of the documents" tests/docs --build build/release
 }
 
@@ -244,9 +249,9 @@ run_python() {
     more=--full
     on_release="$on_release --fake build/release/tests/omma_fake_server"
   fi
-  run_in_parallel servers more_servers last_servers programs run_page
+  run_in_parallel servers more_servers last_servers programs page_and_documents
   # Health checks have their times: not next to others that compute, unless these give way at once.
-  run_in_parallel deployment sanitized_build
+  run_in_parallel deployment first_sanitized
 }
 
 deployment() {
@@ -254,27 +259,32 @@ deployment() {
   build python && run_pytest "python package" tests/python --tree build/python
 }
 
-sanitized_build() {
-  build asan 19
+# What has time while the deployment's tests wait. Threads of the golden models meet after every
+# few operations: next to programs that go first, their tests take five times as long.
+first_sanitized() {
+  build asan 19 || return
+  ctest_niceness=19
+  run_ctest "golden models under sanitizers" asan "$small" -L '^golden$'
 }
 
 sanitized_c() {
-  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE style
+  run_ctest "address and undefined behaviour sanitizers" asan "$small" -LE '^(style|golden)$'
 }
 
 sanitized_server() {
   run_pytest "server under sanitizers" tests/server --fake build/asan/tests/omma_fake_server
+  run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
+  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
 }
 
 sanitized_programs() {
   run_pytest "serving benchmark under sanitizers" tests/bench_client --omma build/asan/omma $sanitized_part
   run_pytest "command line under sanitizers, a to c" tests/cli/test_[a-c]*.py --omma build/asan/omma $sanitized_part
-  run_pytest "grammars under sanitizers" tests/grammar --walk build/asan/tests/grammar_walk
-  run_pytest "chat templates under sanitizers" tests/jinja --render build/asan/tests/jinja_render
+  run_pytest "command line under sanitizers, u to z" tests/cli/test_[u-z]*.py --omma build/asan/omma $sanitized_part
 }
 
 more_sanitized_programs() {
-  run_pytest "command line under sanitizers, d to z" tests/cli/test_[d-z]*.py --omma build/asan/omma $sanitized_part
+  run_pytest "command line under sanitizers, d to t" tests/cli/test_[d-t]*.py --omma build/asan/omma $sanitized_part
 }
 
 # The page at / in a browser, with a Python environment of its own: where there is Chromium, and in
