@@ -30,7 +30,7 @@
 struct ommai_integer_panel {
   const void *weights;   /* OMMAI_WEIGHTS_S8_PANELS, _U6_PANELS or _U4_PANELS */
   const float *scales;   /* [n_groups][64], groups scale_stride apart */
-  const float *minimums; /* likewise; NULL: none */
+  const float *minimums; /* likewise, 64 floats after the scales; NULL: none */
   int64_t scale_stride;  /* floats */
   /* NULL, or, for kernels that take them, what scales and minimums are multiplied by, exactly: for
    * each group, scale_stride apart. Of the others there is one for 2^shared groups then. */

@@ -16,7 +16,7 @@ struct integer_block {
   const int8_t *x;        /* likewise, of the first row */
   int64_t stride, n_rows, n_k;
   int64_t group;                  /* which one it is */
-  const float *scales, *minimums; /* the group's */
+  const float *scales, *minimums; /* the group's, codes included */
   const int32_t *x_sums;          /* the group's, of the first row; next row's n_groups further */
   const int32_t *zeros;
   bool first_group, begins, ends; /* of its group */
@@ -34,20 +34,36 @@ static inline struct integer_block integer_block_rows(const struct integer_block
   return some;
 }
 
+/* Scales of group g, the minimums after them: the panel's, or in `expanded` the products that codes
+ * stand for. */
+static inline const float *integer_group_scales(const struct ommai_integer_panel *panel, int64_t g,
+                                                float expanded[2 * OMMAI_PANEL_COLUMNS]) {
+  const float *scales = panel->scales + (g >> panel->shared) * panel->scale_stride;
+  if (!panel->codes) return scales;
+  const int8_t *codes = panel->codes + g * panel->scale_stride;
+  for (int i = 0; i < OMMAI_PANEL_COLUMNS; i++) expanded[i] = scales[i] * (float)codes[i];
+  for (int i = OMMAI_PANEL_COLUMNS; panel->minimums && i < 2 * OMMAI_PANEL_COLUMNS; i++) {
+    expanded[i] = scales[i] * (float)codes[i];
+  }
+  return expanded;
+}
+
 /* Calls run for every block, in order: whole groups, but where there is one only and more than
  * gemv_rows rows, of at most block_k inputs. element_bits: of a weight. */
 static inline void integer_for_each_block(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
                                           int element_bits, int64_t gemv_rows, int64_t block_k, float *sums,
                                           void (*run)(const struct integer_block *block)) {
+  float expanded[2 * OMMAI_PANEL_COLUMNS];
   for (int64_t g = 0; g < panel->n_groups; g++) {
+    const float *scales = integer_group_scales(panel, g, expanded);
     int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, g);
     int64_t step = panel->n_groups > 1 || rows->n_rows <= gemv_rows ? end - begin : block_k;
     struct integer_block block = {.panel = panel,
                                   .stride = rows->stride,
                                   .n_rows = rows->n_rows,
                                   .group = g,
-                                  .scales = panel->scales + g * panel->scale_stride,
-                                  .minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL,
+                                  .scales = scales,
+                                  .minimums = panel->minimums ? scales + OMMAI_PANEL_COLUMNS : NULL,
                                   .x_sums = rows->sums + g,
                                   .zeros = rows->zeros,
                                   .first_group = g == 0,
@@ -108,7 +124,10 @@ static inline __attribute__((always_inline)) void integer_stream_line(struct int
 /* Scales and minimums of groups to come, a stream of short bursts besides the weights. May run past
  * the end. */
 static inline void integer_prefetch_scales(const struct integer_block *block) {
-  enum { GROUPS_AHEAD = 8, LINE_FLOATS = 16 };
-  const float *coming = block->scales + GROUPS_AHEAD * block->panel->scale_stride;
-  for (int64_t i = 0; i < block->panel->scale_stride; i += LINE_FLOATS) __builtin_prefetch(coming + i);
+  enum { GROUPS_AHEAD = 8 };
+  const struct ommai_integer_panel *panel = block->panel;
+  const int64_t at = (block->group + GROUPS_AHEAD) * panel->scale_stride;
+  const char *coming = panel->codes ? (const char *)(panel->codes + at) : (const char *)(panel->scales + at);
+  const int64_t bytes = panel->scale_stride * (panel->codes ? 1 : (int64_t)sizeof *panel->scales);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(coming + i);
 }

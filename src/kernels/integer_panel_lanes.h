@@ -4,7 +4,8 @@
  *
  * int4: weights as unsigned bytes times inputs as signed ones, added up in 16 bits that wrap, for
  * CHUNK_K inputs at a time. The sums begin with what makes signed weights of them, w - 8, so that
- * each half of a lane ends within 16 bits: CHUNK_K / 2 x 8 x 127 < 2^15. */
+ * each half of a lane ends within 16 bits: CHUNK_K / 2 x 8 x 127 < 2^15. Of SMALL_K inputs the
+ * products fit as they are, SMALL_K / 2 x 15 x 127 < 2^15, which serves weights without a zero. */
 #pragma once
 
 #include "kernels/x86/integer_s8_lanes.h"
@@ -12,7 +13,8 @@
 enum {
   TILE_FROM_ROWS = 17, /* where copying int8 weights pays */
   STREAM_ROWS = 16,    /* up to which weights are read as they come from memory */
-  CHUNK_K = 64         /* inputs whose products of 4 by 8 bits fit 16 bits together */
+  CHUNK_K = 64,        /* inputs whose products of 4 by 8 bits fit 16 bits together */
+  SMALL_K = 32
 };
 
 /* ---- int4 ------------------------------------------------------------------------------------ */
@@ -75,7 +77,7 @@ OMMAI_INLINE void take_starts(const struct integer_block *block, const int n_row
   }
 }
 
-/* acc = the products of the chunk at k with weights less 8. */
+/* acc = the products of the chunk at k with weights less 8; starts NULL: with weights. */
 OMMAI_INLINE void chunk_u4(const struct integer_block *block, const struct chunk_starts *starts, int column, int64_t k,
                            struct integer_coming *stream, const int n_rows, const int n_vectors, ivec (*acc)[PANEL_VECTORS]) {
   const uint8_t *line = block->weights + k / 2 * PANEL + 4 * column;
@@ -83,7 +85,7 @@ OMMAI_INLINE void chunk_u4(const struct integer_block *block, const struct chunk
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
 #pragma GCC unroll 8
-    for (int v = 0; v < n_vectors; v++) acc[row][v] = ivec_broadcast4(starts->of[k / CHUNK_K][row]);
+    for (int v = 0; v < n_vectors; v++) acc[row][v] = starts ? ivec_broadcast4(starts->of[k / CHUNK_K][row]) : ivec_zero();
   }
   add_lines_u4(line, n_lines, block->x + k, block->stride, stream, n_rows, n_vectors, acc);
 #pragma GCC unroll 8
@@ -101,9 +103,13 @@ OMMAI_INLINE void add_all(ivec (*acc)[PANEL_VECTORS], ivec (*more)[PANEL_VECTORS
   }
 }
 
-/* is_plain: a block of one chunk, and weights' zero is 8. */
+/* What is known of a block of int4 weights: nothing; that it is one chunk, of weights with a zero
+ * of 8; that it is a whole group of SMALL_K inputs at most, of weights without a zero. */
+enum kind_u4 { ANY_U4, CHUNK_U4, SMALL_U4 };
+
 OMMAI_INLINE void columns_u4(const struct integer_block *block, const struct chunk_starts *starts, int column,
-                             struct integer_coming *stream, const bool is_plain, const int n_rows, const int n_vectors) {
+                             struct integer_coming *stream, const enum kind_u4 kind, const int n_rows, const int n_vectors) {
+  const bool is_plain = kind != ANY_U4;
   ivec acc[MAX_ROWS][PANEL_VECTORS], more[MAX_ROWS][PANEL_VECTORS];
   chunk_u4(block, starts, column, 0, stream, n_rows, n_vectors, acc);
   for (int64_t k = CHUNK_K; !is_plain && k < block->n_k; k += CHUNK_K) {
@@ -118,17 +124,17 @@ OMMAI_INLINE void columns_u4(const struct integer_block *block, const struct chu
 }
 
 OMMAI_INLINE void rows_u4(const struct integer_block *block, struct integer_coming *stream, int64_t n_parts,
-                          const bool is_plain, const int n_rows) {
+                          const enum kind_u4 kind, const int n_rows) {
   const int fit = SUM_VECTORS / n_rows, n_vectors = fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
   struct chunk_starts starts;
-  take_starts(block, n_rows, &starts);
+  if (kind != SMALL_U4) take_starts(block, n_rows, &starts);
   if (stream) stream->bytes = LINE / (n_parts * PANEL_VECTORS / n_vectors);
   for (int v = 0; v < PANEL_VECTORS; v += n_vectors) {
-    columns_u4(block, &starts, v * LANES, stream, is_plain, n_rows, n_vectors);
+    columns_u4(block, kind == SMALL_U4 ? NULL : &starts, v * LANES, stream, kind, n_rows, n_vectors);
   }
 }
 
-OMMAI_INLINE void all_rows_u4(const struct integer_block *block, const bool is_stream) {
+OMMAI_INLINE void all_rows_u4(const struct integer_block *block, const bool is_stream, const enum kind_u4 kind) {
   const int64_t n_parts = ommai_div_up(block->n_rows, MAX_ROWS);
   struct integer_coming coming = is_stream ? integer_stream(block) : integer_coming(block, 4, MAX_ROWS);
   struct integer_coming *stream = is_stream ? &coming : NULL;
@@ -138,19 +144,28 @@ OMMAI_INLINE void all_rows_u4(const struct integer_block *block, const bool is_s
     const struct integer_block some = integer_block_rows(block, row, n);
     if (!is_stream) integer_prefetch(&coming);
     switch (n) {
-      case 1: rows_u4(&some, stream, n_parts, false, 1); break;
-      case 2: rows_u4(&some, stream, n_parts, false, 2); break;
-      case 3: rows_u4(&some, stream, n_parts, false, 3); break;
-      default: rows_u4(&some, stream, n_parts, false, 4); break;
+      case 1: rows_u4(&some, stream, n_parts, kind, 1); break;
+      case 2: rows_u4(&some, stream, n_parts, kind, 2); break;
+      case 3: rows_u4(&some, stream, n_parts, kind, 3); break;
+      default: rows_u4(&some, stream, n_parts, kind, 4); break;
     }
   }
 }
 
+static bool is_small_u4(const struct ommai_integer_panel *panel) { return panel->group <= SMALL_K && panel->zero == 0; }
+
 static void block_u4(const struct integer_block *block) {
-  if (block->n_rows <= STREAM_ROWS) {
-    all_rows_u4(block, true);
+  const bool is_stream = block->n_rows <= STREAM_ROWS;
+  if (is_small_u4(block->panel)) {
+    if (is_stream) {
+      all_rows_u4(block, true, SMALL_U4);
+    } else {
+      all_rows_u4(block, false, SMALL_U4);
+    }
+  } else if (is_stream) {
+    all_rows_u4(block, true, ANY_U4);
   } else {
-    all_rows_u4(block, false);
+    all_rows_u4(block, false, ANY_U4);
   }
 }
 
@@ -166,19 +181,22 @@ static void run_s8(const struct ommai_integer_panel *panel, const struct ommai_i
 
 /* A few rows over groups: all that differs between blocks is known, and nothing stands between
  * them. */
-OMMAI_INLINE void few_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const bool is_plain,
-                         const int n_rows, float *sums) {
+OMMAI_INLINE void few_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows,
+                         const enum kind_u4 kind, const int n_rows, float *sums) {
+  float expanded[2 * PANEL];
   memset(sums, 0, (size_t)n_rows * PANEL * sizeof *sums);
   for (int64_t g = 0; g < panel->n_groups; g++) {
     int64_t k = g * panel->group;
+    const float *scales = integer_group_scales(panel, g, expanded);
     const struct integer_block block = {
         .panel = panel,
         .weights = (const uint8_t *)panel->weights + k / 2 * PANEL,
         .x = rows->x + k,
         .stride = rows->stride,
         .n_k = ommai_integer_group_end(panel, g) - k,
-        .scales = panel->scales + g * panel->scale_stride,
-        .minimums = is_plain || !panel->minimums ? NULL : panel->minimums + g * panel->scale_stride,
+        .group = g,
+        .scales = scales,
+        .minimums = kind == CHUNK_U4 || !panel->minimums ? NULL : scales + PANEL,
         .x_sums = rows->sums + g,
         .begins = true,
         .ends = true,
@@ -186,32 +204,28 @@ OMMAI_INLINE void few_u4(const struct ommai_integer_panel *panel, const struct o
     };
     struct integer_coming stream = integer_stream(&block);
     integer_prefetch_scales(&block);
-    rows_u4(&block, &stream, 1, is_plain, n_rows);
+    rows_u4(&block, &stream, 1, kind, n_rows);
   }
 }
 
 /* Functions of their own, so that each has the registers to itself. */
-#define FEW_U4(name, is_plain, n)                                                                                            \
-  static __attribute__((noinline)) void name(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, \
-                                             float *sums) {                                                                  \
-    few_u4(panel, rows, is_plain, n, sums);                                                                                  \
+#define FEW_U4(kind, n)                                                                                        \
+  static __attribute__((noinline)) void few_##kind##_##n(const struct ommai_integer_panel *panel,              \
+                                                         const struct ommai_integer_rows *rows, float *sums) { \
+    few_u4(panel, rows, kind, n, sums);                                                                        \
   }
-FEW_U4(plain_u4_1, true, 1)
-FEW_U4(plain_u4_2, true, 2)
-FEW_U4(plain_u4_3, true, 3)
-FEW_U4(plain_u4_4, true, 4)
-FEW_U4(few_u4_1, false, 1)
-FEW_U4(few_u4_2, false, 2)
-FEW_U4(few_u4_3, false, 3)
-FEW_U4(few_u4_4, false, 4)
+#define FEW(kind) FEW_U4(kind, 1) FEW_U4(kind, 2) FEW_U4(kind, 3) FEW_U4(kind, 4)
+FEW(ANY_U4)
+FEW(CHUNK_U4)
+FEW(SMALL_U4)
 
-static const ommai_integer_kernel gemv_u4[2][MAX_ROWS] = {{few_u4_1, few_u4_2, few_u4_3, few_u4_4},
-                                                          {plain_u4_1, plain_u4_2, plain_u4_3, plain_u4_4}};
+#define FEW_TABLE(kind) [kind] = {few_##kind##_1, few_##kind##_2, few_##kind##_3, few_##kind##_4}
+static const ommai_integer_kernel gemv_u4[][MAX_ROWS] = {FEW_TABLE(ANY_U4), FEW_TABLE(CHUNK_U4), FEW_TABLE(SMALL_U4)};
 
 static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (panel->n_groups > 1 && rows->n_rows <= MAX_ROWS) {
-    bool is_plain = panel->group <= CHUNK_K && panel->zero == 8 && !panel->minimums;
-    gemv_u4[is_plain][rows->n_rows - 1](panel, rows, sums);
+    const bool is_chunk = panel->group <= CHUNK_K && panel->zero == 8 && !panel->minimums;
+    gemv_u4[is_chunk ? CHUNK_U4 : is_small_u4(panel) ? SMALL_U4 : ANY_U4][rows->n_rows - 1](panel, rows, sums);
     return;
   }
   integer_for_each_block(panel, rows, 4, 0, rows->n_rows <= STREAM_ROWS ? INTEGER_STREAM_K : BLOCK_K, sums, block_u4);

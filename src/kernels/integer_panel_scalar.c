@@ -39,7 +39,8 @@ static void run(const struct ommai_integer_panel *panel, const struct ommai_inte
     const int8_t *x = rows->x + row * rows->stride;
     for (int64_t g = 0; g < panel->n_groups; g++) {
       int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, g);
-      const float *scales = panel->scales + g * panel->scale_stride;
+      float expanded[2 * PANEL];
+      const float *scales = integer_group_scales(panel, g, expanded);
       int32_t acc[PANEL], x_sum = rows->sums[row * panel->n_groups + g];
       for (int c = 0; c < PANEL; c++) {
         acc[c] = -panel->zero * x_sum - (panel->weight_sums ? rows->zeros[row] * panel->weight_sums[c] : 0);
@@ -53,7 +54,7 @@ static void run(const struct ommai_integer_panel *panel, const struct ommai_inte
       }
       for (int c = 0; c < PANEL; c++) sums[c] = fmaf((float)acc[c], scales[c], sums[c]);
       for (int c = 0; panel->minimums && c < PANEL; c++) {
-        sums[c] = fmaf(-panel->minimums[g * panel->scale_stride + c], (float)x_sum, sums[c]);
+        sums[c] = fmaf(-scales[PANEL + c], (float)x_sum, sums[c]);
       }
     }
   }
@@ -71,4 +72,5 @@ static void run_u6(const struct ommai_integer_panel *panel, const struct ommai_i
   run(panel, rows, 6, sums);
 }
 
-const struct ommai_integer_kernels ommai_integer_scalar = {.level = OMMAI_CPU_SCALAR, .s8 = run_s8, .u4 = run_u4, .u6 = run_u6};
+const struct ommai_integer_kernels ommai_integer_scalar = {
+    .level = OMMAI_CPU_SCALAR, .takes_codes = true, .s8 = run_s8, .u4 = run_u4, .u6 = run_u6};

@@ -16,7 +16,7 @@ static const struct {
 struct trial {
   struct ommai_integer_panel panel;
   struct ommai_integer_rows rows;
-  struct guarded weights, scales, weight_sums, x, sums, zeros, out;
+  struct guarded weights, scales, codes, weight_sums, x, sums, zeros, out;
 };
 
 static struct guarded random_bytes(struct test_random *random, int64_t n) {
@@ -59,14 +59,17 @@ static struct guarded random_floats(struct test_random *random, int64_t n) {
   return memory;
 }
 
-/* group 0: all inputs. x of symmetric rows has no -128. */
-static struct trial make_trial(struct test_random *random, int kind, int64_t k_padded, int64_t group, int64_t n_rows,
-                               bool minimums, bool zeros) {
+/* group 0: all inputs. shared: groups that have floats in common, as an exponent of 2; -1: there
+ * are no codes. x of symmetric rows has no -128. */
+static struct trial make_trial(struct test_random *random, int kind, int64_t k_padded, int64_t group, int shared,
+                               int64_t n_rows, bool minimums, bool zeros) {
   int64_t stride = k_padded + 64, floats = minimums ? 2 * PANEL : PANEL;
   struct trial t = {.panel = {.k_padded = k_padded, .group = group ? group : k_padded, .scale_stride = floats}};
   t.panel.n_groups = (k_padded + t.panel.group - 1) / t.panel.group;
   t.weights = random_bytes(random, k_padded * PANEL * kinds[kind].bits / 8);
-  t.scales = random_floats(random, t.panel.n_groups * floats);
+  t.panel.shared = shared < 0 ? 0 : shared;
+  t.scales = random_floats(random, (((t.panel.n_groups - 1) >> t.panel.shared) + 1) * floats);
+  t.codes = random_bytes(random, t.panel.n_groups * floats);
   t.weight_sums = random_whole(random, PANEL, 100000);
   t.x = random_bytes(random, (n_rows - 1) * stride + k_padded);
   t.zeros = random_whole(random, n_rows, 128);
@@ -86,6 +89,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
   t.panel.weights = t.weights.data;
   t.panel.scales = (const float *)(void *)t.scales.data;
   t.panel.minimums = minimums ? t.panel.scales + PANEL : NULL;
+  t.panel.codes = shared < 0 ? NULL : (const int8_t *)t.codes.data;
   t.panel.weight_sums = zeros ? (const int32_t *)(void *)t.weight_sums.data : NULL;
   t.panel.zero = minimums ? 0 : kinds[kind].zero;
   t.rows = (struct ommai_integer_rows){x, stride, sums, (const int32_t *)(void *)t.zeros.data, n_rows};
@@ -93,7 +97,7 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
 }
 
 static void free_trial(struct trial *t) {
-  struct guarded *all[] = {&t->weights, &t->scales, &t->weight_sums, &t->x, &t->sums, &t->zeros, &t->out};
+  struct guarded *all[] = {&t->weights, &t->scales, &t->codes, &t->weight_sums, &t->x, &t->sums, &t->zeros, &t->out};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) guarded_free(all[i]);
 }
 
@@ -106,11 +110,13 @@ static const int64_t groups[] = {0, 16, 32, 64, 96, 128, 256};
 
 static double check(const struct kernel_entry *entry, uint64_t seed) {
   struct test_random random = {seed};
+  const struct ommai_integer_kernels *kernels = entry->kernel;
   int64_t k_padded = 64 * kernel_size(&random, 1, MAX_K / 64, 4), group = groups[kernel_size(&random, 0, 6, 3)];
   int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
   bool zeros = entry->index == S8 && group == 0 && test_random_range(&random, 0, 1);
-  struct trial t =
-      make_trial(&random, entry->index, k_padded, group, n_rows, !zeros && test_random_range(&random, 0, 1), zeros);
+  bool minimums = !zeros && test_random_range(&random, 0, 1);
+  int shared = kernels->takes_codes && group ? (int)test_random_range(&random, 0, 5) - 1 : -1;
+  struct trial t = make_trial(&random, entry->index, k_padded, group, shared, n_rows, minimums, zeros);
   if (entry->index == S8 && test_random_range(&random, 0, 3) == 0) {
     make_extreme(&random, &t.weights);
   } else if (entry->index == S8 && test_random_range(&random, 0, 3)) {
@@ -118,7 +124,7 @@ static double check(const struct kernel_entry *entry, uint64_t seed) {
     if (test_random_range(&random, 0, 3) == 0) t.weights.data[test_random_range(&random, 0, (int64_t)t.weights.size - 1)] = 128;
   }
   float *out = (float *)(void *)t.out.data, *expected = malloc(t.out.size);
-  kernel_of(entry->kernel, entry->index)(&t.panel, &t.rows, out);
+  kernel_of(kernels, entry->index)(&t.panel, &t.rows, out);
   guarded_check(&t.out, "out");
   kernel_of(ommai_integer_kernels[0], entry->index)(&t.panel, &t.rows, expected);
   for (int64_t i = 0; i < n_rows * PANEL; i++) {
@@ -146,7 +152,7 @@ static double check_row(const struct kernel_entry *entry, uint64_t seed) {
   struct guarded out = kernel_memory(OMMAI_GEMV_PANELS * PANEL * sizeof(float));
   const float *sums = (const float *)(const void *)out.data;
   for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
-    trials[i] = make_trial(&random, entry->index, k_padded, group, 1, minimums, false);
+    trials[i] = make_trial(&random, entry->index, k_padded, group, -1, 1, minimums, false);
     panels[i] = trials[i].panel;
   }
   row_kernel_of(entry->kernel, entry->index)(panels, &trials[0].rows, (float *)(void *)out.data);
@@ -190,7 +196,7 @@ static struct kernel_call call(const struct kernel_entry *entry) {
   struct bench *bench = calloc(1, sizeof *bench);
   int64_t group = entry->index == S8 ? 0 : BENCH_GROUP;
   bench->kernel = kernel_of(entry->kernel, entry->index);
-  bench->trial = make_trial(&random, entry->index, BENCH_K, group, BENCH_ROWS, false, false);
+  bench->trial = make_trial(&random, entry->index, BENCH_K, group, -1, BENCH_ROWS, false, false);
   if (entry->index == S8) make_normal(&random, BENCH_DEVIATION, &bench->trial.weights);
   struct kernel_call made = {.run = bench_run, .release = release_bench, .context = bench};
   made.flops = 2.0 * BENCH_K * PANEL * BENCH_ROWS;
@@ -225,7 +231,7 @@ static struct kernel_call row_call(const struct kernel_entry *entry) {
   int64_t group = entry->index == S8 ? 0 : BENCH_GROUP;
   bench->kernel = row_kernel_of(entry->kernel, entry->index);
   for (int i = 0; i < OMMAI_GEMV_PANELS; i++) {
-    bench->trials[i] = make_trial(&random, entry->index, BENCH_K, group, 1, false, false);
+    bench->trials[i] = make_trial(&random, entry->index, BENCH_K, group, -1, 1, false, false);
     bench->panels[i] = bench->trials[i].panel;
   }
   struct kernel_call made = {.run = row_bench_run, .release = release_row_bench, .context = bench};

@@ -47,7 +47,7 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
 #pragma GCC unroll 8
   for (int v = 0; v < VECTORS; v++) {
     float *sums = block->sums + 16 * v;
-    __m512 scale = load_scales(block->panel, block->panel->scales, block->group, 16 * v);
+    __m512 scale = _mm512_loadu_ps(block->scales + 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
       if (!block->ends) {
@@ -58,7 +58,7 @@ INLINE void finish(const struct integer_block *block, const int n_rows, __m512i 
       _mm512_storeu_ps(sums + row * PANEL, _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, sum));
     }
     if (!block->ends || !block->minimums) continue;
-    __m512 minimum = load_scales(block->panel, block->panel->minimums, block->group, 16 * v);
+    __m512 minimum = _mm512_loadu_ps(block->minimums + 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
       __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(x_sums[row * n_groups]));
