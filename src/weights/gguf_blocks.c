@@ -122,6 +122,31 @@ static void load_scales(const unsigned char *block, int64_t group, struct ommai_
   set_scales(out, load_f16(block), scale, load_f16(block + 2), minimum);
 }
 
+/* Group g's 2 bits, 16 values: of 128 values there are 32 bytes, four times 32 values from the
+ * lowest bits on. */
+static void load_pairs(const unsigned char *bytes, int64_t group, int8_t q[16]) {
+  const unsigned char *from = bytes + group / 8 * 32 + group % 2 * 16;
+  for (int j = 0; j < 16; j++) q[j] = (int8_t)(from[j] >> group % 8 / 2 * 2 & 3);
+}
+
+/* u8 scales[16], of which the high half is the minimum's; u8 q[64]; f16 d, m: d * scale * q - m *
+ * minimum, 16 values a group. */
+static void q2_k_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
+  set_scales(out, load_f16(block + 80), block[group] & 15, load_f16(block + 82), block[group] >> 4);
+  load_pairs(block + 16, group, out->q);
+}
+
+/* u8 third bits[32], bit g / 2 for group g; u8 q[64]; u8 scales[12]; f16 d: d * (scale - 32) * q,
+ * 16 values a group, q less 4 where the third bit is not set. A scale's low four bits are a half of
+ * the first eight bytes, its high two are in the other four. */
+static void q3_k_group(const unsigned char *block, int64_t group, struct ommai_gguf_group *out) {
+  const unsigned char *scales = block + 96, *third = block + group % 2 * 16;
+  int low = scales[group % 8] >> group / 8 * 4 & 15, high = scales[8 + group % 4] >> group / 4 * 2 & 3;
+  set_scales(out, load_f16(block + 108), (low | high << 4) - 32, 0, 0);
+  load_pairs(block + 32, group, out->q);
+  for (int j = 0; j < 16; j++) out->q[j] = (int8_t)(out->q[j] - (third[j] >> group / 2 & 1 ? 0 : 4));
+}
+
 /* Group g's 4 bits: low halves of 32 bytes for even groups, the high halves of the same bytes for
  * the next. */
 static void load_nibbles(const unsigned char *bytes, int64_t group, int8_t q[32]) {
@@ -185,8 +210,8 @@ static const struct ommai_gguf_format formats[] = {
     [7] = BLOCKS("Q5_1", 32, 24, 32, 6, true, q5_1_group),
     [8] = BLOCKS("Q8_0", 32, 34, 32, 8, false, q8_0_group),
     [9] = UNREAD("Q8_1"),
-    [10] = UNREAD("Q2_K"),
-    [11] = UNREAD("Q3_K"),
+    [10] = BLOCKS("Q2_K", 256, 84, 16, 4, true, q2_k_group),
+    [11] = BLOCKS("Q3_K", 256, 110, 16, 4, false, q3_k_group),
     [12] = BLOCKS("Q4_K", 256, 144, 32, 4, true, q4_k_group),
     [13] = BLOCKS("Q5_K", 256, 176, 32, 6, true, q5_k_group),
     [14] = BLOCKS("Q6_K", 256, 210, 16, 6, false, q6_k_group),

@@ -39,7 +39,7 @@ const struct ommai_gguf_format *ommai_gguf_format(uint32_t type);
 const char *ommai_gguf_type_name(uint32_t type);
 
 /* The names of all types that are read, separated by blanks, for messages. */
-#define OMMAI_GGUF_TYPE_LIST "F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
+#define OMMAI_GGUF_TYPE_LIST "F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
 
 /* Rows of blocks in a file. */
 struct ommai_gguf_rows {

@@ -57,7 +57,15 @@ def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 # Where a block's scales are: at which byte, how many of f16. The package cannot quantise to these.
-RANDOM_KINDS = {Kind.IQ4_NL: (0, 1), Kind.IQ4_XS: (0, 1), Kind.Q4_K: (0, 2), Kind.Q5_K: (0, 2), Kind.Q6_K: (208, 1)}
+RANDOM_KINDS = {
+    Kind.IQ4_NL: (0, 1),
+    Kind.IQ4_XS: (0, 1),
+    Kind.Q2_K: (80, 2),
+    Kind.Q3_K: (108, 1),
+    Kind.Q4_K: (0, 2),
+    Kind.Q5_K: (0, 2),
+    Kind.Q6_K: (208, 1),
+}
 
 
 def random_blocks(rows: int, n_in: int, kind: Kind, random: np.random.Generator) -> np.ndarray:

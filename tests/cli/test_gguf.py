@@ -122,7 +122,7 @@ def test_rows_that_change_places_in_a_quantised_tower(omma, files, tmp_path, ima
     assert answers(omma, tmp_path, images, *given(made), "--dtype", "f32") == theirs
 
 
-@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS"), ("wide_delta", "Q4_K+Q6_K"), ("wide_pairs", "Q4_K+Q6_K")])
+@pytest.mark.parametrize("name, kind", [("wide_blocks", "Q4_K+Q6_K"), ("wide_blocks", "Q2_K+Q3_K"), ("wide_experts", "Q3_K+Q5_K"), ("wide_experts", "Q4_K+Q6_K"), ("wide_experts", "Q5_K+IQ4_XS"), ("wide_delta", "Q4_K+Q6_K"), ("wide_pairs", "Q4_K+Q6_K")])
 def test_blocks_of_256(omma, files, tmp_path, images, name, kind):
     """Two types in one file, as in Q4_K_M, experts too: exact in f32, near that and smaller as
     integers."""
