@@ -179,6 +179,7 @@ INLINE void all_rows_of(const struct integer_block *block, const int bits, const
 BLOCKS(s8, 8)
 BLOCKS(u6, 6)
 BLOCKS(u4, 4)
+
 /* ---- few rows over a whole panel ------------------------------------------------------------- */
 
 /* Functions of their own, so that each has the registers to itself. */
@@ -190,16 +191,21 @@ BLOCKS(u4, 4)
 #define STREAMS(name, bits, asks) \
   STREAM(name, bits, asks, 1)     \
   STREAM(name, bits, asks, 2)     \
-  STREAM(name, bits, asks, 3) static const ommai_integer_kernel name[HELD_ROWS] = {name##_1, name##_2, name##_3};
-STREAMS(stream_s8, 8, ASKS_NEAR)
-STREAMS(stream_s8_small_l1, 8, ASKS_NOTHING)
-STREAMS(stream_u6, 6, ASKS_NEAR)
-STREAMS(stream_u6_small_l1, 6, ASKS_FAR)
-STREAMS(stream_u4, 4, ASKS_NEAR) STREAMS(stream_u4_small_l1, 4, ASKS_NOTHING) STREAMS(stream_u4_far, 4, ASKS_FAR)
+  STREAM(name, bits, asks, 3)     \
+  static const ommai_integer_kernel name[HELD_ROWS] = {name##_1, name##_2, name##_3}
+STREAMS(stream_s8, 8, ASKS_NEAR);
+STREAMS(stream_u6, 6, ASKS_NEAR);
+STREAMS(stream_u4, 4, ASKS_NEAR);
+/* Where hardware prefetchers do better alone they are left alone; weights that take long to unpack
+ * come too late then. */
+STREAMS(stream_s8_small_l1, 8, ASKS_NOTHING);
+STREAMS(stream_u6_small_l1, 6, ASKS_FAR);
+STREAMS(stream_u4_small_l1, 4, ASKS_NOTHING);
+STREAMS(stream_u4_far, 4, ASKS_FAR);
 
-    /* ---- */
+/* ---- */
 
-    static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
+static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows) {
   return rows->n_rows <= HELD_ROWS && !panel->weight_sums;
 }
 
