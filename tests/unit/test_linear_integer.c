@@ -286,8 +286,10 @@ static void check_problem(const struct problem *p) {
   assert_ok(ommai_linear_scratch_for(linear_context, &p->spec, &call, &bytes, &error), &error);
   assert_true(2 * bytes <= ommai_linear_context_scratch_bytes(linear_context));
   for (int64_t n = 1; n <= 21; n += n < 9 ? 1 : 4) check_gemv(p, n);
-  for (int64_t n = 1; n <= ROWS; n = n < 17 ? n + 3 : n + 37) check_tile(p, op, parts, n);
-  check_tile(p, op, parts, ROWS);
+  /* the scalar code takes a row after the other */
+  const int64_t most = level == OMMAI_CPU_SCALAR && test_small() ? 21 : ROWS;
+  for (int64_t n = 1; n <= most; n = n < 17 ? n + 3 : n + 37) check_tile(p, op, parts, n);
+  check_tile(p, op, parts, most);
   ommai_linear_parts_destroy(parts);
   ommai_linear_op_destroy(op);
 }
