@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/checked.h"
+#include "kernels/integer_panel_blocks.h"
 #include "kernels/row_groups.h"
 #include "kernels/x86/add_dot_vnni.h"
 #include "kernels/x86/integer_stream_vnni.h"
@@ -40,13 +41,9 @@ INLINE __m512 groups_scales(const struct groups_part *part, const float *floats,
   return _mm512_loadu_ps(part->expanded + (g - part->begin) * panel->scale_stride + (floats - panel->scales) + column);
 }
 
-/* Those of groups [begin, end). */
+/* Those of groups [begin, end) of a panel with codes. */
 INLINE void groups_expand(const struct ommai_integer_panel *panel, int64_t begin, int64_t end, float *out) {
-  for (int64_t g = begin; g < end; g++) {
-    for (int64_t column = 0; column < panel->scale_stride; column += 16, out += 16) {
-      _mm512_storeu_ps(out, load_scales(panel, panel->scales, g, column));
-    }
-  }
+  for (int64_t g = begin; g < end; g++, out += panel->scale_stride) integer_group_scales(panel, g, out);
 }
 
 /* Bytes of the weights of 6 bits of inputs [begin, end), as lines of 4 inputs. */
