@@ -134,7 +134,7 @@ enum omma_status ommai_loader_pack(struct ommai_weight_loader *loader, enum omma
       choose_spec(loader, role, is_stored ? &expected : sources, is_stored ? 1 : n_sources, n_in);
   loader->kept = loader->kept_by_role[role] = spec;
   loader->bytes += (int64_t)ommai_linear_bytes_for(loader->linear_context, &spec);
-  loader->role_bytes[role] += ommai_linear_read_bytes(loader->linear_context, &spec);
+  loader->role_bytes[role] += ommai_linear_read_bytes(&spec);
   count_rows(loader, &spec);
   if (is_text_matrix(role)) count_prepared_row(loader, &spec);
   if (loader->mode != OMMAI_LOADER_PACK) return OMMA_OK;

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/half.h"
 #include "kernels/gemv.h"
 
 #define OMMAI_INTEGER_MAX_GROUP 256    /* where there are several */
@@ -29,11 +30,13 @@
 /* One panel. */
 struct ommai_integer_panel {
   const void *weights;   /* OMMAI_WEIGHTS_S8_PANELS, _U6_PANELS or _U4_PANELS */
-  const float *scales;   /* [n_groups][64], groups scale_stride apart */
-  const float *minimums; /* likewise, 64 floats after the scales; NULL: none */
-  int64_t scale_stride;  /* floats */
-  /* NULL, or, for kernels that take them, what scales and minimums are multiplied by, exactly: for
-   * each group, scale_stride apart. Of the others there is one for 2^shared groups then. */
+  /* [n_groups][64], groups scale_stride apart; with minimums these 64 elements after the scales */
+  const float *scales;
+  bool has_minimums;
+  int64_t scale_stride; /* elements */
+  /* NULL, or one of these: f16 in place of scales, which are NULL then; or what scales and minimums
+   * are multiplied by, exactly, for each group, of which 2^shared have a scale in common then. */
+  const ommai_f16 *halves;
   const int8_t *codes;
   int shared;
   /* [64]; NULL where the rows have no zero points; else there is one group */
@@ -65,7 +68,6 @@ typedef void (*ommai_integer_row_kernel)(const struct ommai_integer_panel *panel
 struct ommai_integer_kernels {
   enum ommai_cpu_level level;
   bool uses_vnni; /* at level avx512 beyond what the level has: see ommai_cpu_has_vnni */
-  bool takes_codes; /* else a panel's must be NULL */
   ommai_integer_kernel s8, u4;
   ommai_integer_kernel u6; /* NULL: weights of 6 bits are kept in 8 */
   /* NULL: memory brings one panel after the other as fast */

@@ -3,6 +3,11 @@
 #pragma once
 
 #include <stdbool.h>
+#if defined(__F16C__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #include "base/checked.h"
 #include "kernels/integer_panel.h"
@@ -34,17 +39,49 @@ static inline struct integer_block integer_block_rows(const struct integer_block
   return some;
 }
 
-/* Scales of group g, the minimums after them: the panel's, or in `expanded` the products that codes
+/* What lies in memory for each group: halves, codes, or else scales, with their minimums. */
+static inline const char *integer_stored_scales(const struct ommai_integer_panel *panel, int64_t g) {
+  const int64_t at = g * panel->scale_stride;
+  if (panel->halves) return (const char *)(panel->halves + at);
+  return panel->codes ? (const char *)(panel->codes + at) : (const char *)(panel->scales + at);
+}
+
+static inline int64_t integer_stored_scale_bytes(const struct ommai_integer_panel *panel) {
+  return panel->scale_stride * (int64_t)(panel->halves ? sizeof *panel->halves : panel->codes ? 1 : sizeof *panel->scales);
+}
+
+static inline void integer_floats_of_halves(const ommai_f16 *halves, int64_t n, float *out) {
+#if defined(__F16C__)
+  for (int64_t i = 0; i < n; i += 8) {
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(halves + i))));
+  }
+#elif defined(__aarch64__)
+  for (int64_t i = 0; i < n; i += 4) vst1q_f32(out + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + i))));
+#else
+  for (int64_t i = 0; i < n; i++) out[i] = ommai_f16_to_f32(halves[i]);
+#endif
+}
+
+/* Scales of group g, the minimums after them: the panel's, or in `expanded` what halves and codes
  * stand for. */
 static inline const float *integer_group_scales(const struct ommai_integer_panel *panel, int64_t g,
                                                 float expanded[2 * OMMAI_PANEL_COLUMNS]) {
+  const int64_t at = g * panel->scale_stride, n = panel->has_minimums ? 2 * OMMAI_PANEL_COLUMNS : OMMAI_PANEL_COLUMNS;
+  if (panel->halves) {
+    integer_floats_of_halves(panel->halves + at, n, expanded);
+    return expanded;
+  }
   const float *scales = panel->scales + (g >> panel->shared) * panel->scale_stride;
   if (!panel->codes) return scales;
-  const int8_t *codes = panel->codes + g * panel->scale_stride;
-  for (int i = 0; i < OMMAI_PANEL_COLUMNS; i++) expanded[i] = scales[i] * (float)codes[i];
-  for (int i = OMMAI_PANEL_COLUMNS; panel->minimums && i < 2 * OMMAI_PANEL_COLUMNS; i++) {
-    expanded[i] = scales[i] * (float)codes[i];
-  }
+  for (int64_t i = 0; i < n; i++) expanded[i] = scales[i] * (float)panel->codes[at + i];
+  return expanded;
+}
+
+/* The same of groups [begin, end), one after the other. */
+static inline const float *integer_scales_of_groups(const struct ommai_integer_panel *panel, int64_t begin, int64_t end,
+                                                    float *expanded) {
+  if (!panel->halves && !panel->codes) return panel->scales + begin * panel->scale_stride;
+  for (int64_t g = begin; g < end; g++) integer_group_scales(panel, g, expanded + (g - begin) * panel->scale_stride);
   return expanded;
 }
 
@@ -63,7 +100,7 @@ static inline void integer_for_each_block(const struct ommai_integer_panel *pane
                                   .n_rows = rows->n_rows,
                                   .group = g,
                                   .scales = scales,
-                                  .minimums = panel->minimums ? scales + OMMAI_PANEL_COLUMNS : NULL,
+                                  .minimums = panel->has_minimums ? scales + OMMAI_PANEL_COLUMNS : NULL,
                                   .x_sums = rows->sums + g,
                                   .zeros = rows->zeros,
                                   .first_group = g == 0,
@@ -126,8 +163,6 @@ static inline __attribute__((always_inline)) void integer_stream_line(struct int
 static inline void integer_prefetch_scales(const struct integer_block *block) {
   enum { GROUPS_AHEAD = 8 };
   const struct ommai_integer_panel *panel = block->panel;
-  const int64_t at = (block->group + GROUPS_AHEAD) * panel->scale_stride;
-  const char *coming = panel->codes ? (const char *)(panel->codes + at) : (const char *)(panel->scales + at);
-  const int64_t bytes = panel->scale_stride * (panel->codes ? 1 : (int64_t)sizeof *panel->scales);
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(coming + i);
+  const char *coming = integer_stored_scales(panel, block->group + GROUPS_AHEAD);
+  for (int64_t i = 0; i < integer_stored_scale_bytes(panel); i += 64) __builtin_prefetch(coming + i);
 }

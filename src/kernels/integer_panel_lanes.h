@@ -196,7 +196,7 @@ OMMAI_INLINE void few_u4(const struct ommai_integer_panel *panel, const struct o
         .n_k = ommai_integer_group_end(panel, g) - k,
         .group = g,
         .scales = scales,
-        .minimums = kind == CHUNK_U4 || !panel->minimums ? NULL : scales + PANEL,
+        .minimums = kind == CHUNK_U4 || !panel->has_minimums ? NULL : scales + PANEL,
         .x_sums = rows->sums + g,
         .begins = true,
         .ends = true,
@@ -224,7 +224,7 @@ static const ommai_integer_kernel gemv_u4[][MAX_ROWS] = {FEW_TABLE(ANY_U4), FEW_
 
 static void run_u4(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, float *sums) {
   if (panel->n_groups > 1 && rows->n_rows <= MAX_ROWS) {
-    const bool is_chunk = panel->group <= CHUNK_K && panel->zero == 8 && !panel->minimums;
+    const bool is_chunk = panel->group <= CHUNK_K && panel->zero == 8 && !panel->has_minimums;
     gemv_u4[is_chunk ? CHUNK_U4 : is_small_u4(panel) ? SMALL_U4 : ANY_U4][rows->n_rows - 1](panel, rows, sums);
     return;
   }

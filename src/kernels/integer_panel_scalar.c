@@ -53,7 +53,7 @@ static void run(const struct ommai_integer_panel *panel, const struct ommai_inte
         add_s8(panel->weights, x, begin, end, acc);
       }
       for (int c = 0; c < PANEL; c++) sums[c] = fmaf((float)acc[c], scales[c], sums[c]);
-      for (int c = 0; panel->minimums && c < PANEL; c++) {
+      for (int c = 0; panel->has_minimums && c < PANEL; c++) {
         sums[c] = fmaf(-scales[PANEL + c], (float)x_sum, sums[c]);
       }
     }
@@ -72,5 +72,4 @@ static void run_u6(const struct ommai_integer_panel *panel, const struct ommai_i
   run(panel, rows, 6, sums);
 }
 
-const struct ommai_integer_kernels ommai_integer_scalar = {
-    .level = OMMAI_CPU_SCALAR, .takes_codes = true, .s8 = run_s8, .u4 = run_u4, .u6 = run_u6};
+const struct ommai_integer_kernels ommai_integer_scalar = {.level = OMMAI_CPU_SCALAR, .s8 = run_s8, .u4 = run_u4, .u6 = run_u6};

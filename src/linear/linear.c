@@ -23,13 +23,6 @@ static enum ommai_weight_layout layout_of(const struct ommai_linear_spec *spec) 
   return ommai_linear_format(spec->format)->layout;
 }
 
-/* What of a spec a layer keeps on this CPU: factors of scales where its kernels take them. */
-static struct ommai_linear_spec kept_spec(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
-  struct ommai_linear_spec kept = *spec;
-  if (!context->integer->takes_codes) kept.shared = 0;
-  return kept;
-}
-
 struct ommai_linear ommai_linear_without_weights(const struct ommai_linear_context *context,
                                                  const struct ommai_linear_spec *spec) {
   return (struct ommai_linear){
@@ -102,7 +95,7 @@ static enum omma_status allocate_packed(struct ommai_linear *linear, struct omma
 enum omma_status ommai_linear_create(struct ommai_linear_context *context, const struct ommai_linear_spec *wanted,
                                      const struct ommai_linear_source *sources, int n_sources, const struct omma_team *team,
                                      struct ommai_linear **out, struct omma_error *error) {
-  struct ommai_linear_spec spec = kept_spec(context, wanted);
+  struct ommai_linear_spec spec = *wanted;
   OMMAI_TRY(check_sources(sources, n_sources, &spec, error));
   OMMAI_TRY(ommai_linear_check(context, &spec, error));
   struct ommai_linear *linear = ommai_allocate(&context->allocator, 1, sizeof *linear);
@@ -137,19 +130,17 @@ size_t ommai_linear_bytes(const struct ommai_linear *linear) { return ommai_line
 
 size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
   const struct ommai_linear_code *code = ommai_linear_code_for(context, spec);
-  const struct ommai_linear_spec kept = kept_spec(context, spec);
   struct omma_error ignored;
   size_t bytes;
   if (ommai_linear_check(context, spec, &ignored) != OMMA_OK) return 0;
   if (!ommai_linear_packed_bytes(layout_of(spec), spec->n_out, spec->n_in, &bytes)) return 0;
-  return bytes + bias_elements(spec->n_out) * sizeof(float) + (code->more_bytes ? code->more_bytes(&kept) : 0);
+  return bytes + bias_elements(spec->n_out) * sizeof(float) + (code->more_bytes ? code->more_bytes(spec) : 0);
 }
 
-int64_t ommai_linear_read_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec) {
+int64_t ommai_linear_read_bytes(const struct ommai_linear_spec *spec) {
   const struct ommai_linear_format *format = ommai_linear_format(spec->format);
-  const struct ommai_linear_spec kept = kept_spec(context, spec);
   int64_t bytes = spec->n_out * spec->n_in * ommai_weights_bits(format->layout) / 8;
-  return format->scale_bytes ? bytes + spec->n_out * format->scale_bytes(&kept) : bytes;
+  return format->scale_bytes ? bytes + spec->n_out * format->scale_bytes(spec) : bytes;
 }
 
 float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int64_t input) {

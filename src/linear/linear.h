@@ -50,8 +50,8 @@ void ommai_linear_context_describe(const struct ommai_linear_context *context, c
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Where all sources are stored as integers: makes spec's format, group, has_minimums, shared and
- * inputs those of a layer that takes them as they are, in the fewest bits that this CPU has kernels
+/* Where all sources are stored as integers: makes spec's format, group, has_minimums, shared,
+ * has_half_scales and inputs those of a layer that takes them as they are, in the fewest bits that this CPU has kernels
  * for; or, where none does (groups that have no common divisor), of one that loses next to nothing.
  * Else changes nothing and returns false. */
 bool ommai_linear_spec_for_stored(const struct ommai_linear_context *context, const struct ommai_linear_source *sources,
@@ -84,7 +84,7 @@ size_t ommai_linear_bytes(const struct ommai_linear *linear);
 size_t ommai_linear_bytes_for(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
 
 /* Bytes of a layer's weights and their scales, without padding. */
-int64_t ommai_linear_read_bytes(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec);
+int64_t ommai_linear_read_bytes(const struct ommai_linear_spec *spec);
 
 /* The value that stands for W[output][input] in the packed layer: for tests. */
 float ommai_linear_weight(const struct ommai_linear *linear, int64_t output, int64_t input);

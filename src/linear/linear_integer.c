@@ -57,13 +57,14 @@ static void prepare_rows(const struct ommai_linear *linear, const struct ommai_l
 static struct ommai_integer_panel panel_at(const struct ommai_linear *linear, int64_t panel) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_integer_weights *own = linear->own;
-  int64_t n_groups = ommai_integer_n_groups(spec), floats = spec->has_minimums ? 2 * PANEL : PANEL;
-  const float *scales = own->scales + panel * ommai_integer_panel_floats(spec);
+  int64_t n_groups = ommai_integer_n_groups(spec);
+  const int64_t first_scale = panel * ommai_integer_kept_scales(spec);
   return (struct ommai_integer_panel){
       .weights = (const uint8_t *)linear->weights + panel * ommai_weights_panel_elements(linear->packed.layout, spec->n_in),
-      .scales = scales,
-      .minimums = spec->has_minimums ? scales + PANEL : NULL,
-      .scale_stride = floats,
+      .scales = own->scales ? own->scales + first_scale : NULL,
+      .has_minimums = spec->has_minimums,
+      .scale_stride = spec->has_minimums ? 2 * PANEL : PANEL,
+      .halves = own->halves ? own->halves + first_scale : NULL,
       .codes = own->codes ? own->codes + panel * ommai_integer_panel_scales(spec) : NULL,
       .shared = ommai_integer_shared_log2(spec),
       .weight_sums = own->weight_sums ? own->weight_sums + panel * PANEL : NULL,
@@ -82,14 +83,20 @@ static void multiply(const struct ommai_linear *linear, int64_t panel, const str
   ommai_integer_traits(&linear->spec)->kernel(linear->context->integer)(&weights, &x, sums);
 }
 
+/* A scale of group g; or a minimum, whose columns are those after the scales'. */
+static float scale_at(const struct ommai_integer_panel *panel, int64_t g, int64_t column) {
+  const int64_t at = g * panel->scale_stride + column;
+  if (panel->halves) return ommai_f16_to_f32(panel->halves[at]);
+  if (!panel->codes) return panel->scales[at];
+  return panel->scales[(g >> panel->shared) * panel->scale_stride + column] * (float)panel->codes[at];
+}
+
 static float weight(const struct ommai_linear *linear, int64_t output, int64_t input) {
   const struct ommai_integer_panel panel = panel_at(linear, output / PANEL);
-  const int64_t column = output % PANEL, g = input / panel.group, at = (g >> panel.shared) * panel.scale_stride + column;
-  const int8_t *codes = panel.codes ? panel.codes + g * panel.scale_stride + column : NULL;
+  const int64_t column = output % PANEL, g = input / panel.group;
   const int q = ommai_integer_traits(&linear->spec)->load(panel.weights, input, column);
-  const float scale = panel.scales[at] * (codes ? (float)codes[0] : 1.0f);
-  if (!panel.minimums) return scale * (float)(q - panel.zero);
-  return scale * (float)(q - panel.zero) - panel.minimums[at] * (codes ? (float)codes[PANEL] : 1.0f);
+  const float product = scale_at(&panel, g, column) * (float)(q - panel.zero);
+  return panel.has_minimums ? product - scale_at(&panel, g, PANEL + column) : product;
 }
 
 /* A panel's sums [n_rows][64] to y, whose first n columns they are. */

@@ -20,24 +20,28 @@ int ommai_integer_zero(const struct ommai_linear_spec *spec) {
   return spec->has_minimums ? 0 : ommai_integer_traits(spec)->zero;
 }
 
-/* Floats of a group of a panel's outputs. */
-static int64_t group_floats(const struct ommai_linear_spec *spec) { return spec->has_minimums ? 2 * PANEL : PANEL; }
+/* Scales and minimums of a group of a panel's outputs. */
+static int64_t group_scales(const struct ommai_linear_spec *spec) { return spec->has_minimums ? 2 * PANEL : PANEL; }
 
 int64_t ommai_integer_panel_scales(const struct ommai_linear_spec *spec) {
-  return ommai_integer_n_groups(spec) * group_floats(spec);
+  return ommai_integer_n_groups(spec) * group_scales(spec);
 }
 
-int64_t ommai_integer_panel_floats(const struct ommai_linear_spec *spec) {
-  return spec->shared ? spec->n_in / spec->shared * group_floats(spec) : ommai_integer_panel_scales(spec);
+int64_t ommai_integer_kept_scales(const struct ommai_linear_spec *spec) {
+  return spec->shared ? spec->n_in / spec->shared * group_scales(spec) : ommai_integer_panel_scales(spec);
+}
+
+static int64_t bytes_of_scale(const struct ommai_linear_spec *spec) {
+  return (int64_t)(spec->has_half_scales ? sizeof(ommai_f16) : sizeof(float));
 }
 
 int64_t ommai_integer_scale_bytes(const struct ommai_linear_spec *spec) {
   int64_t codes = spec->shared ? ommai_integer_panel_scales(spec) : 0;
-  return (ommai_integer_panel_floats(spec) * (int64_t)sizeof(float) + codes) / PANEL;
+  return (ommai_integer_kept_scales(spec) * bytes_of_scale(spec) + codes) / PANEL;
 }
 
 static size_t n_scales(const struct ommai_linear_spec *spec) {
-  return (size_t)(ommai_div_up(spec->n_out, PANEL) * ommai_integer_panel_floats(spec));
+  return (size_t)(ommai_div_up(spec->n_out, PANEL) * ommai_integer_kept_scales(spec));
 }
 
 static size_t n_codes(const struct ommai_linear_spec *spec) {
@@ -49,7 +53,7 @@ static size_t n_weight_sums(const struct ommai_linear_spec *spec) {
 }
 
 size_t ommai_integer_more_bytes(const struct ommai_linear_spec *spec) {
-  return n_scales(spec) * sizeof(float) + n_codes(spec) + n_weight_sums(spec) * sizeof(int32_t);
+  return n_scales(spec) * (size_t)bytes_of_scale(spec) + n_codes(spec) + n_weight_sums(spec) * sizeof(int32_t);
 }
 
 enum omma_status ommai_integer_check(const struct ommai_linear_context *context, const struct ommai_linear_spec *spec,
@@ -93,6 +97,11 @@ static bool has_factors(const struct ommai_linear_spec *spec, const struct ommai
   return fits && ommai_integer_shared_log2(spec) >= 0;
 }
 
+/* Whether they are numbers of f16 in the layer, too: minimums of its own are not. */
+static bool has_halves(const struct ommai_linear_spec *spec, const struct ommai_stored_matrix *stored) {
+  return stored->has_half_scales && !(spec->has_minimums && stored->zero);
+}
+
 /* What is added to the source's integers, which lie around its zero point, to lie around the
  * layer's. With minimums they stay, and the zero point goes into these. */
 static int shift_of(const struct ommai_linear_spec *spec, const struct ommai_stored_matrix *stored) {
@@ -113,6 +122,7 @@ static bool takes_integers(const struct ommai_linear_spec *spec, const struct om
   if (stored->bits == 0 || spec->inputs != OMMAI_INPUTS_SYMMETRIC || !has_room(spec, stored)) return false;
   if (stored->group < 1 || spec->n_in % stored->group != 0) return false;
   if (spec->shared && !has_factors(spec, stored)) return false;
+  if (spec->has_half_scales && !has_halves(spec, stored)) return false;
   bool whole = stored->group == spec->n_in;
   if (!whole && (spec->group == 0 || stored->group % spec->group != 0)) return false;
   if (spec->has_minimums) return stored->zero == 0 || !stored->has_minimums;
@@ -167,12 +177,15 @@ static bool find_exact(const struct ommai_linear_context *context, const struct 
   }
   if (common > 0 && (made.group = group_within(common)) == 0) return false;
   made.shared = 0;
+  made.has_half_scales = false;
   for (int i = 0; i < n_sources; i++) {
     if (!takes_integers(&made, &sources[i])) return false;
   }
   made.shared = sources[0].stored->shared;
+  made.has_half_scales = !made.shared;
   for (int i = 0; i < n_sources; i++) {
     if (made.shared && !has_factors(&made, sources[i].stored)) made.shared = 0;
+    if (!has_halves(&made, sources[i].stored)) made.has_half_scales = false;
   }
   *spec = made;
   return true;
@@ -203,7 +216,8 @@ struct filling {
   const struct ommai_row_ops *ops;
   int64_t first, end, column; /* struct ommai_panel_rows */
   uint8_t *weights;
-  float *scales;
+  float *scales; /* or halves */
+  ommai_f16 *halves;
   int8_t *codes;
 };
 
@@ -231,7 +245,7 @@ static void quantise_groups(const struct filling *filling) {
   int8_t q[OMMAI_LINEAR_MAX_GROUP];
   for (int64_t k = 0; k < spec->n_in; k += spec->group) {
     int64_t n = ommai_min_i64(spec->group, spec->n_in - k);
-    float *scales = filling->scales + k / spec->group * group_floats(spec) + filling->column;
+    float *scales = filling->scales + k / spec->group * group_scales(spec) + filling->column;
     for (int64_t row = filling->first; row < filling->end; row++) {
       load_group(filling, row, k, n, values);
       filling->traits->fit(filling->ops, values, n, q, scales++);
@@ -274,14 +288,22 @@ static void quantise_rows(const struct filling *filling) {
   }
 }
 
+static void store_scale(const struct filling *filling, int64_t at, float scale) {
+  if (filling->halves) {
+    filling->halves[at] = ommai_f16_from_f32(scale);
+  } else {
+    filling->scales[at] = scale;
+  }
+}
+
 /* The scale and minimum of a source's group, for those of the layer's groups that lie in it. */
 static void store_scales(const struct filling *filling, int64_t column, int64_t k, int64_t n, float scale, float minimum) {
   const struct ommai_linear_spec *spec = filling->spec;
-  int64_t group = spec->group ? spec->group : spec->n_in, floats = group_floats(spec);
+  int64_t group = spec->group ? spec->group : spec->n_in, stride = group_scales(spec);
   if (filling->spec->has_minimums && filling->source->stored->zero) minimum += (float)filling->source->stored->zero * scale;
   for (int64_t g = k / group; g * group < k + n; g++) {
-    filling->scales[g * floats + column] = scale;
-    if (spec->has_minimums) filling->scales[g * floats + PANEL + column] = minimum;
+    store_scale(filling, g * stride + column, scale);
+    if (spec->has_minimums) store_scale(filling, g * stride + PANEL + column, minimum);
   }
 }
 
@@ -289,7 +311,7 @@ static void store_scales(const struct filling *filling, int64_t column, int64_t 
 static void store_factors(const struct filling *filling, int64_t row, int64_t column, int64_t k) {
   const struct ommai_linear_spec *spec = filling->spec;
   const struct ommai_stored_matrix *stored = filling->source->stored;
-  const int64_t floats = group_floats(spec);
+  const int64_t floats = group_scales(spec);
   struct ommai_scale_factors factors;
   stored->factors(stored->context, filling->source->first_output + row, k / stored->group, &factors);
   float *scales = filling->scales + k / spec->shared * floats + column;
@@ -329,6 +351,7 @@ static void take_integers(const struct filling *filling) {
 static void fill_panel(const struct ommai_linear *linear, const struct ommai_panel_rows *rows) {
   const struct ommai_linear_spec *spec = &linear->spec;
   const struct ommai_integer_weights *own = linear->own;
+  const int64_t first_scale = rows->panel * ommai_integer_kept_scales(spec);
   const struct filling filling = {
       .spec = spec,
       .traits = ommai_integer_traits(spec),
@@ -338,7 +361,8 @@ static void fill_panel(const struct ommai_linear *linear, const struct ommai_pan
       .end = rows->end,
       .column = rows->column,
       .weights = (uint8_t *)linear->weights + rows->panel * ommai_weights_panel_bytes(linear->packed.layout, spec->n_in),
-      .scales = own->scales + rows->panel * ommai_integer_panel_floats(spec),
+      .scales = own->scales ? own->scales + first_scale : NULL,
+      .halves = own->halves ? own->halves + first_scale : NULL,
       .codes = own->codes ? own->codes + rows->panel * ommai_integer_panel_scales(spec) : NULL};
   if (takes_integers(spec, rows->source)) {
     take_integers(&filling);
@@ -362,10 +386,15 @@ static void sum_task(void *context, int64_t panel, int worker) {
 }
 
 static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct omma_error *error) {
-  if (spec->has_minimums || spec->shared) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, spec->shared ? "shared" : "has_minimums",
+  if (spec->has_minimums || spec->shared || spec->has_half_scales) {
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT,
+                            spec->has_minimums ? "has_minimums"
+                            : spec->shared     ? "shared"
+                                               : "has_half_scales",
                             "linear layer: only stored integers have %s",
-                            spec->shared ? "factors of their scales" : "minimums");
+                            spec->has_minimums ? "minimums"
+                            : spec->shared     ? "factors of their scales"
+                                               : "scales in f16");
   }
   if (!ommai_integer_traits(spec)->fit) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "format", "linear layer: only stored integers become %s",
@@ -387,8 +416,13 @@ enum omma_status ommai_integer_pack(struct ommai_linear *linear, const struct om
   }
   struct ommai_integer_weights *own = linear->own = ommai_allocate(allocator, 1, sizeof *own);
   if (!own) return ommai_fail_memory(error, "scales", sizeof *own);
-  own->scales = ommai_allocate(allocator, n_scales(spec), sizeof *own->scales);
-  if (!own->scales) return ommai_fail_memory(error, "scales", n_scales(spec) * sizeof *own->scales);
+  void *scales = ommai_allocate(allocator, n_scales(spec), (size_t)bytes_of_scale(spec));
+  if (!scales) return ommai_fail_memory(error, "scales", n_scales(spec) * (size_t)bytes_of_scale(spec));
+  if (spec->has_half_scales) {
+    own->halves = scales;
+  } else {
+    own->scales = scales;
+  }
   if (spec->shared) {
     own->codes = ommai_allocate(allocator, n_codes(spec), sizeof *own->codes);
     if (!own->codes) return ommai_fail_memory(error, "scales", n_codes(spec));
@@ -407,6 +441,7 @@ void ommai_integer_release(struct ommai_linear *linear) {
   if (!own) return;
   if (own->weight_sums) ommai_release(allocator, own->weight_sums, n_weight_sums(&linear->spec), sizeof *own->weight_sums);
   if (own->codes) ommai_release(allocator, own->codes, n_codes(&linear->spec), sizeof *own->codes);
-  ommai_release(allocator, own->scales, n_scales(&linear->spec), sizeof *own->scales);
+  void *scales = own->halves ? (void *)own->halves : (void *)own->scales;
+  ommai_release(allocator, scales, n_scales(&linear->spec), (size_t)bytes_of_scale(&linear->spec));
   ommai_release(allocator, own, 1, sizeof *own);
 }

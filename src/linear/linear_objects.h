@@ -200,9 +200,10 @@ struct ommai_integer_traits {
 /* Next to the weights. */
 struct ommai_integer_weights {
   /* [n_panels][n_groups][1, or 2 with the minimums second][64]; where there are codes, of
-   * spec.shared inputs in place of groups */
+   * spec.shared inputs in place of groups; NULL where there are halves */
   float *scales;
-  int8_t *codes;        /* [n_panels][n_groups][1 or 2][64], to multiply these by; or NULL */
+  ommai_f16 *halves;    /* the same in f16; or NULL */
+  int8_t *codes;        /* [n_panels][n_groups][1 or 2][64], to multiply scales by; or NULL */
   int32_t *weight_sums; /* [n_panels * 64] sums of an output's integers; NULL without zero points */
 };
 
@@ -213,9 +214,9 @@ static inline const struct ommai_integer_traits *ommai_integer_traits(const stru
 /* Groups of an output's inputs. */
 int64_t ommai_integer_n_groups(const struct ommai_linear_spec *spec);
 
-/* Of a panel: its scales and minimums, or codes of these; the floats that are kept. */
+/* Of a panel: its scales and minimums, or codes of these; those that are kept as f32 or f16. */
 int64_t ommai_integer_panel_scales(const struct ommai_linear_spec *spec);
-int64_t ommai_integer_panel_floats(const struct ommai_linear_spec *spec);
+int64_t ommai_integer_kept_scales(const struct ommai_linear_spec *spec);
 
 /* Groups that have factors of their scales in common: a power of two, whose exponent this is; -1:
  * another number. */

@@ -53,9 +53,11 @@ struct ommai_linear_spec {
    * OMMAI_LINEAR_MAX_GROUP; the last may be less */
   int64_t group;
   bool has_minimums; /* weights that are integers in their source only; others are symmetric */
-  /* inputs, whole groups, whose scales and minimums are 8-bit integers times one float each; 0:
-   * they are floats. Of weights that are integers in their source only */
+  /* How scales and minimums are kept of weights that are integers in their source; of others 0 and
+   * false, f32. Inputs, whole groups, whose scales and minimums are 8-bit integers times one float
+   * each; or 0 */
   int64_t shared;
+  bool has_half_scales; /* they are f16 */
   enum ommai_linear_inputs inputs;
 };
 

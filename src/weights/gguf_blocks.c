@@ -195,7 +195,9 @@ static void iq4_xs_group(const unsigned char *block, int64_t group, struct ommai
 #define PLAIN(text, type, bytes) \
   { .name = text, .plain = type, .block_size = 1, .block_bytes = bytes }
 #define BLOCKS(text, size, bytes, group, n_bits, minimums, function) \
-  { text, OMMAI_TENSOR_QUANTISED, size, bytes, group, n_bits, minimums, function }
+  { text, OMMAI_TENSOR_QUANTISED, size, bytes, group, n_bits, minimums, false, function }
+#define HALF_BLOCKS(text, bytes, n_bits, minimums, function) \
+  { text, OMMAI_TENSOR_QUANTISED, 32, bytes, 32, n_bits, minimums, true, function }
 #define UNREAD(text) \
   { .name = text }
 
@@ -204,11 +206,11 @@ static void iq4_xs_group(const unsigned char *block, int64_t group, struct ommai
 static const struct ommai_gguf_format formats[] = {
     [0] = PLAIN("F32", OMMAI_TENSOR_F32, 4),
     [1] = PLAIN("F16", OMMAI_TENSOR_F16, 2),
-    [2] = BLOCKS("Q4_0", 32, 18, 32, 4, false, q4_0_group),
-    [3] = BLOCKS("Q4_1", 32, 20, 32, 4, true, q4_1_group),
-    [6] = BLOCKS("Q5_0", 32, 22, 32, 6, false, q5_0_group),
-    [7] = BLOCKS("Q5_1", 32, 24, 32, 6, true, q5_1_group),
-    [8] = BLOCKS("Q8_0", 32, 34, 32, 8, false, q8_0_group),
+    [2] = HALF_BLOCKS("Q4_0", 18, 4, false, q4_0_group),
+    [3] = HALF_BLOCKS("Q4_1", 20, 4, true, q4_1_group),
+    [6] = HALF_BLOCKS("Q5_0", 22, 6, false, q5_0_group),
+    [7] = HALF_BLOCKS("Q5_1", 24, 6, true, q5_1_group),
+    [8] = HALF_BLOCKS("Q8_0", 34, 8, false, q8_0_group),
     [9] = UNREAD("Q8_1"),
     [10] = BLOCKS("Q2_K", 256, 84, 16, 4, true, q2_k_group),
     [11] = BLOCKS("Q3_K", 256, 110, 16, 4, false, q3_k_group),
@@ -220,7 +222,7 @@ static const struct ommai_gguf_format formats[] = {
     [17] = UNREAD("IQ2_XS"),
     [18] = UNREAD("IQ3_XXS"),
     [19] = UNREAD("IQ1_S"),
-    [20] = BLOCKS("IQ4_NL", 32, 18, 32, 8, false, iq4_nl_group),
+    [20] = HALF_BLOCKS("IQ4_NL", 18, 8, false, iq4_nl_group),
     [21] = UNREAD("IQ3_S"),
     [22] = UNREAD("IQ2_S"),
     [23] = BLOCKS("IQ4_XS", 256, 136, 32, 8, false, iq4_xs_group),
@@ -335,5 +337,6 @@ struct ommai_stored_matrix ommai_gguf_stored_matrix(const struct ommai_gguf_rows
                                       .zero = zero_of(format),
                                       .integers = stored_integers,
                                       .shared = format->block_size > format->group_size ? format->block_size : 0,
-                                      .factors = stored_factors};
+                                      .factors = stored_factors,
+                                      .has_half_scales = format->has_half_scales};
 }

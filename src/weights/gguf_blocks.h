@@ -27,7 +27,8 @@ struct ommai_gguf_format {
   int64_t group_size;  /* values with one scale, a divisor of the block */
   /* 4 or 6: q is -8 .. 7 or -32 .. 31, where has_minimums 0 .. 15 or 0 .. 63; 8: any */
   int bits;
-  bool has_minimums;   /* else minimum is 0 */
+  bool has_minimums;    /* else minimum is 0 */
+  bool has_half_scales; /* scale and minimum are numbers of f16 */
   void (*read_group)(const unsigned char *block, int64_t group, struct ommai_gguf_group *out);
 };
 

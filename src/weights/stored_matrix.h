@@ -38,4 +38,5 @@ struct ommai_stored_matrix {
    * called. */
   int64_t shared;
   void (*factors)(const void *context, int64_t output, int64_t group, struct ommai_scale_factors *out);
+  bool has_half_scales; /* scales and minimums are numbers of f16 */
 };

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "kernels/integer_panel.h"
 #include "kernels/kernel_entry.h"
 
@@ -16,7 +17,7 @@ static const struct {
 struct trial {
   struct ommai_integer_panel panel;
   struct ommai_integer_rows rows;
-  struct guarded weights, scales, codes, weight_sums, x, sums, zeros, out;
+  struct guarded weights, scales, codes, halves, weight_sums, x, sums, zeros, out;
 };
 
 static struct guarded random_bytes(struct test_random *random, int64_t n) {
@@ -59,17 +60,23 @@ static struct guarded random_floats(struct test_random *random, int64_t n) {
   return memory;
 }
 
-/* group 0: all inputs. shared: groups that have floats in common, as an exponent of 2; -1: there
- * are no codes. x of symmetric rows has no -128. */
+enum { FLOATS = -1, HALVES = -2 }; /* in place of codes */
+
+/* group 0: all inputs. shared: groups that have floats in common, as an exponent of 2, where there
+ * are codes. x of symmetric rows has no -128. */
 static struct trial make_trial(struct test_random *random, int kind, int64_t k_padded, int64_t group, int shared,
                                int64_t n_rows, bool minimums, bool zeros) {
   int64_t stride = k_padded + 64, floats = minimums ? 2 * PANEL : PANEL;
   struct trial t = {.panel = {.k_padded = k_padded, .group = group ? group : k_padded, .scale_stride = floats}};
   t.panel.n_groups = (k_padded + t.panel.group - 1) / t.panel.group;
   t.weights = random_bytes(random, k_padded * PANEL * kinds[kind].bits / 8);
-  t.panel.shared = shared < 0 ? 0 : shared;
+  t.panel.shared = ommai_max_i64(shared, 0);
   t.scales = random_floats(random, (((t.panel.n_groups - 1) >> t.panel.shared) + 1) * floats);
   t.codes = random_bytes(random, t.panel.n_groups * floats);
+  t.halves = kernel_memory((size_t)(t.panel.n_groups * floats) * sizeof(ommai_f16));
+  for (int64_t i = 0; i < t.panel.n_groups * floats; i++) {
+    ((ommai_f16 *)(void *)t.halves.data)[i] = ommai_f16_from_f32(test_random_normal(random));
+  }
   t.weight_sums = random_whole(random, PANEL, 100000);
   t.x = random_bytes(random, (n_rows - 1) * stride + k_padded);
   t.zeros = random_whole(random, n_rows, 128);
@@ -87,8 +94,9 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
     }
   }
   t.panel.weights = t.weights.data;
-  t.panel.scales = (const float *)(void *)t.scales.data;
-  t.panel.minimums = minimums ? t.panel.scales + PANEL : NULL;
+  t.panel.scales = shared == HALVES ? NULL : (const float *)(void *)t.scales.data;
+  t.panel.has_minimums = minimums;
+  t.panel.halves = shared == HALVES ? (const ommai_f16 *)(void *)t.halves.data : NULL;
   t.panel.codes = shared < 0 ? NULL : (const int8_t *)t.codes.data;
   t.panel.weight_sums = zeros ? (const int32_t *)(void *)t.weight_sums.data : NULL;
   t.panel.zero = minimums ? 0 : kinds[kind].zero;
@@ -97,7 +105,8 @@ static struct trial make_trial(struct test_random *random, int kind, int64_t k_p
 }
 
 static void free_trial(struct trial *t) {
-  struct guarded *all[] = {&t->weights, &t->scales, &t->codes, &t->weight_sums, &t->x, &t->sums, &t->zeros, &t->out};
+  struct guarded *all[] = {&t->weights, &t->scales, &t->codes, &t->halves, &t->weight_sums,
+                           &t->x,       &t->sums,   &t->zeros, &t->out};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) guarded_free(all[i]);
 }
 
@@ -115,7 +124,7 @@ static double check(const struct kernel_entry *entry, uint64_t seed) {
   int64_t n_rows = kernel_size(&random, 1, MAX_ROWS, 8);
   bool zeros = entry->index == S8 && group == 0 && test_random_range(&random, 0, 1);
   bool minimums = !zeros && test_random_range(&random, 0, 1);
-  int shared = kernels->takes_codes && group ? (int)test_random_range(&random, 0, 5) - 1 : -1;
+  int shared = group ? (int)test_random_range(&random, HALVES, 4) : (int)test_random_range(&random, HALVES, FLOATS);
   struct trial t = make_trial(&random, entry->index, k_padded, group, shared, n_rows, minimums, zeros);
   if (entry->index == S8 && test_random_range(&random, 0, 3) == 0) {
     make_extreme(&random, &t.weights);

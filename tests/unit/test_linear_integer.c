@@ -25,8 +25,9 @@ struct stored {
   bool has_minimums;
   int8_t *q;                /* [n_out][n_in] */
   float *scales, *minimums; /* [n_out][n_in / group] */
-  int64_t shared;           /* inputs whose scales have factors in common, or 0 */
+  int64_t shared;           /* inputs whose scales have factors in common; 0: none have; or HALVES */
 };
+enum { HALVES = -1 }; /* scales and minimums are f16 */
 
 /* Multiples of a float of few bits, of the group's shared inputs. */
 static struct ommai_scale_factors factors_of(const struct stored *s, int64_t output, int64_t group) {
@@ -72,7 +73,11 @@ static struct stored stored_make(int bits, int64_t n_out, int64_t n_in, int64_t 
     s.scales[i] = 0.1f * test_random_normal(&random);
     s.minimums[i] = 0.3f * test_random_normal(&random);
   }
-  for (int64_t i = 0; shared && i < n_scales; i++) {
+  for (int64_t i = 0; shared == HALVES && i < n_scales; i++) {
+    s.scales[i] = ommai_f16_to_f32(ommai_f16_from_f32(s.scales[i]));
+    s.minimums[i] = ommai_f16_to_f32(ommai_f16_from_f32(s.minimums[i]));
+  }
+  for (int64_t i = 0; shared > 0 && i < n_scales; i++) {
     const struct ommai_scale_factors factors = factors_of(&s, i / (n_in / group), i % (n_in / group));
     s.scales[i] = factors.scale * (float)factors.scale_code;
     s.minimums[i] = factors.minimum * (float)factors.minimum_code;
@@ -94,8 +99,9 @@ static struct ommai_stored_matrix matrix_of(const struct stored *s) {
                                       .has_minimums = s->has_minimums,
                                       .zero = s->zero,
                                       .integers = stored_integers,
-                                      .shared = s->shared,
-                                      .factors = stored_factors};
+                                      .shared = s->shared == HALVES ? 0 : s->shared,
+                                      .factors = stored_factors,
+                                      .has_half_scales = s->shared == HALVES};
 }
 
 /* A layer over one stored matrix and its inputs, with gaps after each row. */
@@ -319,20 +325,23 @@ static void stored_integers_give_the_defined_bits(void **state) {
   }
 }
 
-/* Scales that are small integers times what several groups have in common: kept so where kernels
- * take that, with the bits of their products. */
-static void factors_of_scales_give_the_same_bits(void **state) {
+/* Scales that are small integers times what several groups have in common, or f16: kept so, with
+ * the bits of the floats that they stand for. */
+static void compact_scales_give_the_same_bits(void **state) {
   (void)state;
-  for (int kind = 0; kind < 12; kind++) {
-    const bool has_minimums = kind & 1;
+  for (int kind = 0; kind < 24; kind++) {
+    const bool has_minimums = kind & 1, halves = kind >= 12;
     const int64_t group = kind & 2 ? 16 : 32, n_in = kind & 2 ? 768 : 512;
     struct problem p;
-    problem_make(&p, 4 + kind / 4 * 2, 70, n_in, group, has_minimums, 256, kind % 3 ? OMMA_BF16 : OMMA_F32);
+    problem_make(&p, 4 + kind % 12 / 4 * 2, 70, n_in, group, has_minimums, halves ? HALVES : 256,
+                 kind % 3 ? OMMA_BF16 : OMMA_F32);
     struct ommai_linear_spec floats = p.spec;
     floats.shared = 0;
-    assert_int_equal(p.spec.shared, 256);
-    size_t kept = ommai_linear_bytes_for(linear_context, &p.spec), expanded = ommai_linear_bytes_for(linear_context, &floats);
-    assert_true(linear_context->integer->takes_codes ? kept < expanded : kept == expanded);
+    floats.has_half_scales = false;
+    assert_true(p.spec.shared == (halves ? 0 : 256) && p.spec.has_half_scales == halves);
+    const size_t n_scales = (size_t)(128 * (has_minimums ? 2 : 1) * n_in / group);
+    const size_t saved = n_scales * (halves ? 2 : 3) - (halves ? 0 : n_scales * (size_t)group / 256 * 4);
+    assert_int_equal(ommai_linear_bytes_for(linear_context, &p.spec) + saved, ommai_linear_bytes_for(linear_context, &floats));
     for (int64_t out = 0; out < 70; out += 23) {
       for (int64_t k = 0; k < n_in; k += 37) {
         const int64_t at = out * (n_in / group) + k / group;
@@ -346,8 +355,9 @@ static void factors_of_scales_give_the_same_bits(void **state) {
   }
 }
 
-/* Factors are kept where all sources have them of the same inputs, a power of two of groups. */
-static void sources_decide_about_factors(void **state) {
+/* Factors are kept where all sources have them of the same inputs, a power of two of groups; halves
+ * where all have them, and none has a zero point that becomes a minimum. */
+static void sources_decide_about_scales(void **state) {
   (void)state;
   struct stored a = stored_make(8, 10, 768, 32, true, 256), b = stored_make(8, 10, 768, 16, false, 256),
                 other = stored_make(8, 10, 768, 32, true, 128), none = stored_make(8, 10, 768, 32, true, 0),
@@ -366,6 +376,21 @@ static void sources_decide_about_factors(void **state) {
   assert_true(ommai_linear_spec_for_stored(linear_context, &sources[1], 1, &spec));
   assert_true(spec.shared == 0);
   for (int i = 0; i < 5; i++) stored_free(all[i]);
+  struct stored half = stored_make(4, 10, 768, 32, true, HALVES), too = stored_make(4, 10, 768, 64, true, HALVES),
+                zero = stored_make(4, 10, 768, 32, false, HALVES), not_half = stored_make(4, 10, 768, 32, true, 0);
+  struct stored *const pairs[][2] = {{&half, &half}, {&half, &too}, {&zero, &zero}, {&half, &zero}, {&not_half, &half}};
+  for (int i = 0; i < 5; i++) {
+    const struct ommai_stored_matrix first = matrix_of(pairs[i][0]), second = matrix_of(pairs[i][1]);
+    spec = dense;
+    sources[0].stored = &first;
+    sources[1].stored = &second;
+    assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
+    assert_true(spec.group == 32 && spec.shared == 0 && spec.has_half_scales == (i < 3));
+  }
+  stored_free(&half);
+  stored_free(&too);
+  stored_free(&zero);
+  stored_free(&not_half);
 }
 
 /* Sources of different groups share a layer in groups that divide both; those that cannot are
@@ -668,8 +693,8 @@ static int run_level(const char *name) {
   if (ommai_cpu_select(name, &level, &error) != OMMA_OK) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(stored_integers_give_the_defined_bits),
-      cmocka_unit_test(factors_of_scales_give_the_same_bits),
-      cmocka_unit_test(sources_decide_about_factors),
+      cmocka_unit_test(compact_scales_give_the_same_bits),
+      cmocka_unit_test(sources_decide_about_scales),
       cmocka_unit_test(sources_decide_the_spec),
       cmocka_unit_test(kinds_of_sources_meet_exactly),
       cmocka_unit_test(dense_weights_are_quantised),

@@ -133,8 +133,7 @@ static void check_layer(struct ommai_linear_spec spec) {
   if (bytes == 0) return; /* does not compute in this type */
   assert_ok(ommai_linear_create(linear_context, &spec, &source, 1, NULL, &linear, &error), &error);
   assert_true(ommai_linear_bytes(linear) == bytes);
-  assert_in_range(ommai_linear_read_bytes(linear_context, &spec),
-                  (size_t)(N_OUT * N_IN * ommai_weights_bits(format->layout) / 8), bytes);
+  assert_in_range(ommai_linear_read_bytes(&spec), (size_t)(N_OUT * N_IN * ommai_weights_bits(format->layout) / 8), bytes);
   check_weights(linear, format, spec.group ? spec.group : N_IN);
   for (int64_t i = 0; i < ROWS * N_IN; i++) narrow[i] = ommai_bf16_from_f32(x[i]);
   check_paths(&spec, linear, spec.compute == OMMA_BF16 ? (const void *)narrow : x);

@@ -13,5 +13,4 @@ OMMAI_INLINE ivec dot_lane(ivec acc, int8x16_t w, int8x16_t x, const int lane, c
 
 #include "kernels/arm/integer_panel_dot_neon.h"
 
-const struct ommai_integer_kernels ommai_integer_neon_dotprod = {
-    .level = OMMAI_CPU_NEON_DOTPROD, .takes_codes = true, .s8 = run_s8, .u4 = run_u4};
+const struct ommai_integer_kernels ommai_integer_neon_dotprod = {.level = OMMAI_CPU_NEON_DOTPROD, .s8 = run_s8, .u4 = run_u4};

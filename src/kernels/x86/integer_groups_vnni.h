@@ -35,15 +35,10 @@ struct groups_part {
   const float *expanded;  /* scales and minimums; NULL: the panel's serve */
 };
 
-INLINE __m512 groups_scales(const struct groups_part *part, const float *floats, int64_t g, int64_t column) {
+INLINE __m512 groups_scales(const struct groups_part *part, int64_t g, int64_t column) {
   const struct ommai_integer_panel *panel = part->panel;
-  if (!part->expanded) return load_scales(panel, floats, g, column);
-  return _mm512_loadu_ps(part->expanded + (g - part->begin) * panel->scale_stride + (floats - panel->scales) + column);
-}
-
-/* Those of groups [begin, end) of a panel with codes. */
-INLINE void groups_expand(const struct ommai_integer_panel *panel, int64_t begin, int64_t end, float *out) {
-  for (int64_t g = begin; g < end; g++, out += panel->scale_stride) integer_group_scales(panel, g, out);
+  if (!part->expanded) return load_scales(panel, g, column);
+  return _mm512_loadu_ps(part->expanded + (g - part->begin) * panel->scale_stride + column);
 }
 
 /* Bytes of the weights of 6 bits of inputs [begin, end), as lines of 4 inputs. */
@@ -126,7 +121,7 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const int bits, cons
   const int64_t column = 16 * part->first_vector;
   __m512i acc[GROUPS_ROWS][GROUPS_VECTORS];
   _mm_prefetch(part->coming_scales, _MM_HINT_T1);
-  if (panel->minimums) _mm_prefetch(part->coming_scales + group_scale_bytes(panel) / 2, _MM_HINT_T1);
+  if (panel->has_minimums) _mm_prefetch(part->coming_scales + integer_stored_scale_bytes(panel) / 2, _MM_HINT_T1);
   part->coming_scales += part->scales_step;
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
@@ -143,15 +138,15 @@ INLINE void groups_add(struct groups_part *part, int64_t g, const int bits, cons
   }
 #pragma GCC unroll 8
   for (int v = 0; v < GROUPS_VECTORS; v++) {
-    __m512 scale = groups_scales(part, panel->scales, g, column + 16 * v);
+    __m512 scale = groups_scales(part, g, column + 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++)
       total[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, total[row][v]);
   }
-  if (!panel->minimums) return;
+  if (!panel->has_minimums) return;
   __m512 minimum[GROUPS_VECTORS];
 #pragma GCC unroll 8
-  for (int v = 0; v < GROUPS_VECTORS; v++) minimum[v] = groups_scales(part, panel->minimums, g, column + 16 * v);
+  for (int v = 0; v < GROUPS_VECTORS; v++) minimum[v] = groups_scales(part, g, PANEL + column + 16 * v);
 #pragma GCC unroll 8
   for (int row = 0; row < n_rows; row++) {
     __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(part->x_sums[row * panel->n_groups + g]));
@@ -206,10 +201,10 @@ INLINE void groups_ask(struct groups_part *part, int64_t end, int64_t bytes, int
   const struct ommai_integer_panel *panel = part->panel;
   const bool asks = pass < VECTORS;
   part->coming = weights_at(panel, ommai_integer_group_end(panel, end - 1), bits) + (asks ? pass * bytes / VECTORS : 0);
-  const int64_t lines = ommai_max_i64(group_scale_bytes(panel) / (panel->minimums ? 2 : 1) / 64, 1);
-  part->coming_scales = group_scales(panel, end) + (asks ? pass % lines * 64 : 0);
+  const int64_t lines = ommai_max_i64(integer_stored_scale_bytes(panel) / (panel->has_minimums ? 2 : 1) / 64, 1);
+  part->coming_scales = integer_stored_scales(panel, end) + (asks ? pass % lines * 64 : 0);
   part->step = asks ? 64 : 0;
-  part->scales_step = asks ? group_scale_bytes(panel) : 0;
+  part->scales_step = asks ? integer_stored_scale_bytes(panel) : 0;
 }
 
 /* All rows over groups [begin, end) of a part, whose weights have `bits`; the panel's have
@@ -244,7 +239,7 @@ INLINE void groups_each(const struct ommai_integer_panel *panel, const struct om
                                .begin = begin,
                                .weights = bytes ? bytes : weights_at(panel, first, bits),
                                .expanded = expands ? expanded : NULL};
-    if (expands) groups_expand(panel, begin, end, expanded);
+    if (expands) integer_scales_of_groups(panel, begin, end, expanded);
     if (bytes) {
       groups_expand_weights(panel, first, ommai_integer_group_end(panel, end - 1), bytes);
       groups_all_rows(&part, rows, end, 8, bits, sums);

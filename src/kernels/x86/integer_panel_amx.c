@@ -197,7 +197,8 @@ struct group_block {
   const int8_t *weights; /* of the first group on, less the panel's zero */
   const int8_t *x;       /* likewise, of the first row */
   int64_t stride, n_k, step;
-  const float *scales, *minimums;
+  const float *scales; /* [groups][64], or with minimums [groups][2][64] */
+  bool has_minimums;
   const int32_t *x_sums;
   bool first; /* of the panel's */
   float *sums;
@@ -247,7 +248,7 @@ INLINE void scale_group(const struct group_block *block, int64_t group, int colu
       sums[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc[v][row])), scale[v], sums[row][v]);
       if (!minimums) continue;
       __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(block->x_sums[last * block->panel->n_groups + group]));
-      sums[row][v] = _mm512_fnmadd_ps(_mm512_loadu_ps(block->minimums + at + v * LANES), x_sum, sums[row][v]);
+      sums[row][v] = _mm512_fnmadd_ps(_mm512_loadu_ps(block->scales + at + PANEL + v * LANES), x_sum, sums[row][v]);
     }
   }
 }
@@ -303,7 +304,7 @@ static void configure_small(int64_t n_rows, int64_t step) {
 
 /* All rows over some groups. */
 static void all_rows_of_groups(const struct group_block *block, int64_t n_rows) {
-  const bool minimums = block->minimums != NULL;
+  const bool minimums = block->has_minimums;
   int64_t configured = 0, n;
   for (int64_t row = 0; row < n_rows; row += n) {
     struct group_block some = *block;
@@ -329,9 +330,11 @@ static void all_rows_of_groups(const struct group_block *block, int64_t n_rows) 
 static void run_small_groups(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, int bits,
                              float *sums) {
   _Alignas(64) int8_t weights[BLOCK_K * PANEL];
+  float scales[BLOCK_K / OMMAI_INTEGER_GROUP_STEP * 2 * PANEL];
   const int64_t n = ommai_max_i64(BLOCK_K / panel->group, 1);
   for (int64_t g = 0; g < panel->n_groups; g += n) {
-    int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, ommai_min_i64(g + n, panel->n_groups) - 1);
+    const int64_t last = ommai_min_i64(g + n, panel->n_groups) - 1;
+    int64_t begin = g * panel->group, end = ommai_integer_group_end(panel, last);
     const uint8_t *packed = (const uint8_t *)panel->weights + begin * PANEL * bits / 8;
     const struct group_block block = {.panel = panel,
                                       .weights = bits == 4 ? weights : (const int8_t *)packed,
@@ -339,8 +342,8 @@ static void run_small_groups(const struct ommai_integer_panel *panel, const stru
                                       .stride = rows->stride,
                                       .n_k = end - begin,
                                       .step = step_of(panel),
-                                      .scales = panel->scales + g * panel->scale_stride,
-                                      .minimums = panel->minimums ? panel->minimums + g * panel->scale_stride : NULL,
+                                      .scales = integer_scales_of_groups(panel, g, last + 1, scales),
+                                      .has_minimums = panel->has_minimums,
                                       .x_sums = rows->sums + g,
                                       .first = g == 0,
                                       .sums = sums};

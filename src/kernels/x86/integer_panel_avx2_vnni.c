@@ -77,4 +77,4 @@ OMMAI_INLINE int vectors_for(const int n_rows, const bool half) {
 #include "kernels/integer_panel_rows.h"
 
 const struct ommai_integer_kernels ommai_integer_avx2_vnni = {
-    .level = OMMAI_CPU_AVX2_VNNI, .uses_vnni = true, .takes_codes = true, .s8 = run_s8, .u4 = run_u4};
+    .level = OMMAI_CPU_AVX2_VNNI, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4};

@@ -211,7 +211,7 @@ static bool is_few(const struct ommai_integer_panel *panel, const struct ommai_i
 
 /* Whether weights and scales take long to unpack, so that few rows at a time do better. */
 static bool is_streamed(const struct ommai_integer_panel *panel, const struct ommai_integer_rows *rows, const int bits) {
-  const bool slow = bits == 6 || (bits == 4 && panel->minimums);
+  const bool slow = bits == 6 || (bits == 4 && panel->has_minimums);
   return is_few(panel, rows) || (slow && panel->n_groups > 1 && rows->n_rows <= STREAMED_ROWS);
 }
 
@@ -255,20 +255,14 @@ static void run_streams(const ommai_integer_kernel *streams, const struct ommai_
   }
 RUNS(s8, 8, stream_s8_small_l1)
 RUNS(u6, 6, stream_u6_small_l1)
-RUNS(u4, 4, (panel->minimums && rows->n_rows > 1 ? stream_u4_far : stream_u4_small_l1))
+RUNS(u4, 4, (panel->has_minimums && rows->n_rows > 1 ? stream_u4_far : stream_u4_small_l1))
 
 static const struct ommai_integer_kernels small_l1 = {.level = OMMAI_CPU_AVX512,
                                                       .uses_vnni = true,
-                                                      .takes_codes = true,
                                                       .s8 = run_s8_small_l1,
                                                       .u4 = run_u4_small_l1,
                                                       .u6 = run_u6_small_l1,
                                                       .rows_together = ROWS_IN_L1};
 
-const struct ommai_integer_kernels ommai_integer_avx512_vnni = {.level = OMMAI_CPU_AVX512,
-                                                                .uses_vnni = true,
-                                                                .takes_codes = true,
-                                                                .s8 = run_s8,
-                                                                .u4 = run_u4,
-                                                                .u6 = run_u6,
-                                                                .small_l1 = &small_l1};
+const struct ommai_integer_kernels ommai_integer_avx512_vnni = {
+    .level = OMMAI_CPU_AVX512, .uses_vnni = true, .s8 = run_s8, .u4 = run_u4, .u6 = run_u6, .small_l1 = &small_l1};

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "kernels/integer_panel.h"
+#include "kernels/integer_panel_blocks.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -34,29 +34,20 @@ INLINE void multiply4(const int8_t *x, int64_t stride, const __m512i w[VECTORS],
   }
 }
 
-/* What lies in memory for each group: codes, or else scales and minimums. */
-INLINE const char *group_scales(const struct ommai_integer_panel *panel, int64_t g) {
-  return panel->codes ? (const char *)(panel->codes + g * panel->scale_stride)
-                      : (const char *)(panel->scales + g * panel->scale_stride);
-}
-
-INLINE int64_t group_scale_bytes(const struct ommai_integer_panel *panel) {
-  return panel->scale_stride * (panel->codes ? 1 : (int64_t)sizeof *panel->scales);
-}
-
 /* Those of groups to come, a stream of short bursts besides the weights. May run past the end. */
 INLINE void prefetch_scales(const struct ommai_integer_panel *panel, int64_t g) {
   enum { GROUPS_AHEAD = 8 };
-  const char *coming = group_scales(panel, g + GROUPS_AHEAD);
-  for (int64_t i = 0; i < group_scale_bytes(panel); i += 64) __builtin_prefetch(coming + i);
+  const char *coming = integer_stored_scales(panel, g + GROUPS_AHEAD);
+  for (int64_t i = 0; i < integer_stored_scale_bytes(panel); i += 64) __builtin_prefetch(coming + i);
 }
 
-/* Sixteen scales of group g, or minimums where `floats` are these. */
-INLINE __m512 load_scales(const struct ommai_integer_panel *panel, const float *floats, int64_t g, int64_t column) {
-  if (!panel->codes) return _mm512_loadu_ps(floats + g * panel->scale_stride + column);
-  const int8_t *codes = panel->codes + g * panel->scale_stride + (floats - panel->scales) + column;
-  __m512 code = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)codes)));
-  return _mm512_mul_ps(_mm512_loadu_ps(floats + (g >> panel->shared) * panel->scale_stride + column), code);
+/* Sixteen scales of group g, or minimums, whose columns are those after the scales'. */
+INLINE __m512 load_scales(const struct ommai_integer_panel *panel, int64_t g, int64_t column) {
+  const int64_t at = g * panel->scale_stride + column;
+  if (panel->halves) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel->halves + at)));
+  if (!panel->codes) return _mm512_loadu_ps(panel->scales + at);
+  __m512 code = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(panel->codes + at))));
+  return _mm512_mul_ps(_mm512_loadu_ps(panel->scales + (g >> panel->shared) * panel->scale_stride + column), code);
 }
 
 /* acc [n_rows][VECTORS]: less what the weights are raised by, times the sums of x over group g. */
@@ -157,11 +148,11 @@ INLINE void end_group(const struct ommai_integer_panel *panel, const struct omma
                       const int n_rows, __m512i (*acc)[VECTORS], __m512 (*sums)[VECTORS]) {
 #pragma GCC unroll 8
   for (int v = 0; v < VECTORS; v++) {
-    __m512 scale = load_scales(panel, panel->scales, g, 16 * v);
+    __m512 scale = load_scales(panel, g, 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) sums[row][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[row][v]), scale, sums[row][v]);
-    if (!panel->minimums) continue;
-    __m512 minimum = load_scales(panel, panel->minimums, g, 16 * v);
+    if (!panel->has_minimums) continue;
+    __m512 minimum = load_scales(panel, g, PANEL + 16 * v);
 #pragma GCC unroll 8
     for (int row = 0; row < n_rows; row++) {
       __m512 x_sum = _mm512_cvtepi32_ps(_mm512_set1_epi32(rows->sums[row * panel->n_groups + g]));
