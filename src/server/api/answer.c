@@ -171,19 +171,15 @@ static struct ommai_call_answer *make_answer(struct ommai_http_call *call, const
   return NULL;
 }
 
-void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source) {
-  struct ommai_api_error error;
+bool ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source, struct ommai_api_error *error) {
   struct ommai_call_answer *answer = make_answer(call, source);
-  if (!answer) {
-    ommai_http_call_fail_memory(call);
-    return;
-  }
+  if (!answer) return ommai_api_fail_memory(error);
   ommai_request_log(call, source->fields, source->n_images);
-  if (!make_requests(answer, source, &error)) {
-    ommai_http_call_fail(call, &error);
-  } else if (!ommai_http_call_is_gone(call)) {
+  bool good = make_requests(answer, source, error);
+  if (good && !ommai_http_call_is_gone(call)) {
     count_images(source, call->server);
     submit_all(answer);
   }
   ommai_call_answer_release(answer);
+  return good;
 }

@@ -31,6 +31,6 @@ struct ommai_answer_source {
   const void *context;
 };
 
-/* Prepares the requests and submits them; the reply, or a failure, goes to the call. On a
- * worker. */
-void ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source);
+/* Prepares the requests and submits them; the reply, or what fails later, goes to the call. False
+ * with *error filled: nothing was submitted. On a worker. */
+bool ommai_answer_begin(struct ommai_http_call *call, const struct ommai_answer_source *source, struct ommai_api_error *error);

@@ -51,8 +51,9 @@ static void add_images(const void *context, struct ommai_text *list) {
 
 /* Begins to answer. request_fields: what the reply repeats of the request, copied; NULL:
  * nothing. */
-static void chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request,
-                        const struct ommai_reply_format *format, const struct ommai_text *request_fields) {
+static bool chat_answer(struct ommai_http_call *call, struct ommai_chat_request *request,
+                        const struct ommai_reply_format *format, const struct ommai_text *request_fields,
+                        struct ommai_api_error *error) {
   struct conversation conversation = {call->server, request};
   struct ommai_answer_source source = {.fields = &request->fields,
                                        .format = format,
@@ -63,91 +64,73 @@ static void chat_answer(struct ommai_http_call *call, struct ommai_chat_request 
                                        .make_request = make_request,
                                        .add_images = add_images,
                                        .context = &conversation};
-  ommai_answer_begin(call, &source);
+  return ommai_answer_begin(call, &source, error);
 }
 
 /* ---- /v1/chat/completions ---- */
 
-static void answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  if (call->server->config.info.encoder_only) {
-    ommai_encode_answer(call, request);
-  } else {
-    chat_answer(call, request, &ommai_chat_reply_format, NULL);
-  }
+static bool answer(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
+  if (call->server->config.info.encoder_only) return ommai_encode_answer(call, request, error);
+  return chat_answer(call, request, &ommai_chat_reply_format, NULL, error);
 }
 
-void ommai_endpoint_chat(struct ommai_http_call *call, json_t *root) {
-  ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, false, answer);
+bool ommai_endpoint_chat(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
+  return ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, false, answer, error);
 }
 
 /* ---- /v1/messages ---- */
 
+static bool answer_message(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
+  return chat_answer(call, request, &ommai_messages_reply_format, NULL, error);
+}
+
 /* The tokens of the prompt that the request makes. */
-static bool count_tokens(const struct ommai_server *server, const struct ommai_chat_request *request, int64_t *n_tokens,
-                         struct ommai_api_error *error) {
+static bool count(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct omma_error cause = {0};
+  struct ommai_text out;
+  int64_t n_tokens;
   struct omma_request_options options = {.continue_final_message = request->continue_final_message,
                                          .no_generation_prompt = request->no_generation_prompt,
                                          .tools = request->tools_text,
                                          .chat_template_kwargs = request->template_text};
-  return omma_count_prompt_tokens(server->config.model, request->messages, request->n_messages, &options, n_tokens, &cause) ==
-             OMMA_OK ||
-         ommai_api_fail_from(error, &cause);
-}
-
-static void answer_message(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  chat_answer(call, request, &ommai_messages_reply_format, NULL);
-}
-
-static void count(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  struct ommai_api_error error;
-  struct ommai_text out;
-  int64_t n_tokens;
-  if (!count_tokens(call->server, request, &n_tokens, &error)) {
-    ommai_http_call_fail(call, &error);
-    return;
+  if (omma_count_prompt_tokens(call->config->model, request->messages, request->n_messages, &options, &n_tokens, &cause) !=
+      OMMA_OK) {
+    return ommai_api_fail_from(error, &cause);
   }
   ommai_text_init(&out, call->allocator);
   ommai_put_begin(&out, NULL, "{");
   ommai_put_integer(&out, "input_tokens", n_tokens);
   ommai_put_end(&out, "}");
   ommai_http_call_reply(call, 200, "application/json", &out);
+  return true;
 }
 
-static void start_message(struct ommai_http_call *call, json_t *root, bool count_only) {
-  struct ommai_api_error error;
+bool ommai_endpoint_messages(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct ommai_chat_source source;
-  if (ommai_messages_request_read(call->config, root, count_only, &source, &error)) {
-    ommai_chat_job_start(call, &source, count_only, count_only ? count : answer_message);
-  } else {
-    ommai_http_call_fail(call, &error);
-  }
+  return ommai_messages_request_read(call->config, root, false, &source, error) &&
+         ommai_chat_job_start(call, &source, false, answer_message, error);
 }
 
-void ommai_endpoint_messages(struct ommai_http_call *call, json_t *root) { start_message(call, root, false); }
-
-void ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root) { start_message(call, root, true); }
+bool ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
+  struct ommai_chat_source source;
+  return ommai_messages_request_read(call->config, root, true, &source, error) &&
+         ommai_chat_job_start(call, &source, true, count, error);
+}
 
 /* ---- /v1/responses ---- */
 
-static void answer_response(struct ommai_http_call *call, struct ommai_chat_request *request) {
+static bool answer_response(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct ommai_text fields;
   ommai_text_init(&fields, call->allocator);
   ommai_responses_request_write(request, &fields);
-  if (fields.failed) {
-    ommai_http_call_fail_memory(call);
-  } else {
-    chat_answer(call, request, &ommai_responses_reply_format, &fields);
-  }
+  bool good =
+      fields.failed ? ommai_api_fail_memory(error) : chat_answer(call, request, &ommai_responses_reply_format, &fields, error);
   ommai_text_free(&fields);
+  return good;
 }
 
-void ommai_endpoint_responses(struct ommai_http_call *call, json_t *root) {
-  struct ommai_api_error error;
+bool ommai_endpoint_responses(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct ommai_chat_source source;
-  if (ommai_responses_request_read(root, &source, &error)) {
-    ommai_chat_job_start(call, &source, false, answer_response);
-  } else {
-    ommai_http_call_fail(call, &error);
-  }
+  return ommai_responses_request_read(root, &source, error) &&
+         ommai_chat_job_start(call, &source, false, answer_response, error);
 }

@@ -29,13 +29,9 @@ static void run(struct ommai_job *queued) {
   struct chat_job *job = (struct chat_job *)queued;
   struct ommai_http_call *call = job->call;
   struct ommai_api_error error;
-  if (!ommai_http_call_is_gone(call)) {
-    if (!ommai_chat_media_load(call, &job->request, &error)) {
-      ommai_http_call_fail(call, &error);
-    } else if (!ommai_http_call_is_gone(call)) {
-      job->handle(call, &job->request);
-    }
-  }
+  bool good = ommai_http_call_is_gone(call) || (ommai_chat_media_load(call, &job->request, &error) &&
+                                                (ommai_http_call_is_gone(call) || job->handle(call, &job->request, &error)));
+  if (!good) ommai_http_call_fail(call, &error);
   destroy(job);
 }
 
@@ -61,13 +57,12 @@ static void read_request(struct ommai_job *queued) {
   }
 }
 
-void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
-                          ommai_chat_handler handle) {
+bool ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
+                          ommai_chat_handler handle, struct ommai_api_error *error) {
   struct chat_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
     ommai_chat_source_free(source);
-    ommai_http_call_fail_memory(call);
-    return;
+    return ommai_api_fail_memory(error);
   }
   job->call = call;
   job->source = *source;
@@ -76,4 +71,5 @@ void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_
   ommai_http_call_keep(call);
   bool waits = !messages_only && ommai_grammar_job_start(&job->grammar, call, source->root, read_request);
   if (!waits) read_request(&job->grammar.job);
+  return true;
 }

@@ -4,20 +4,22 @@
 
 #include "server/api/chat_request.h"
 
-/* What an endpoint does with a request whose images are decoded; it gives the call a reply, an
- * error or a stream. The request is destroyed afterwards. */
-typedef void (*ommai_chat_handler)(struct ommai_http_call *call, struct ommai_chat_request *request);
+/* What an endpoint does with a request whose images are decoded; it gives the call a reply or a
+ * stream, or returns false with *error filled. The request is destroyed afterwards. */
+typedef bool (*ommai_chat_handler)(struct ommai_http_call *call, struct ommai_chat_request *request,
+                                   struct ommai_api_error *error);
 
 /* Reads a chat request from the call's JSON and hands it to `handle`: at once, or, where it names
  * images, from the queue of those that do, so that requests without images never wait behind
  * decoding. `source` is taken over; the body must be freed by now, and its share of the server's
  * budget for bodies is kept until the request is destroyed. On a worker. messages_only: as
- * ommai_chat_request_read. */
-void ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
-                          ommai_chat_handler handle);
+ * ommai_chat_request_read. False with *error filled where memory is out; other errors go to the
+ * call. */
+bool ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_source *source, bool messages_only,
+                          ommai_chat_handler handle, struct ommai_api_error *error);
 
 /* The answer of a server that only encodes (omma_model_options.encoder_only): a chat's images go
  * through the tower, their embeddings are published, and the reply has no text and lists under
- * which keys. Gives the call its reply, at once or later. The request's images are loaded; it may
- * go when this returns. On a worker. */
-void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request);
+ * which keys. The request's images are loaded; it may go when this returns. As any handler, on a
+ * worker. */
+bool ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error);

@@ -153,10 +153,10 @@ static void free_completion(struct completion *completion) {
   ommai_answer_fields_free(completion->server, &completion->fields);
 }
 
-static void begin(struct ommai_http_call *call, json_t *root) {
-  struct ommai_api_error error;
+static bool begin(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct completion completion = {.server = call->server};
-  if (read_completion(&completion, root, &error)) {
+  bool good = read_completion(&completion, root, error);
+  if (good) {
     /* as vLLM: then the ids are the echo */
     bool echoes_text = completion.echo && !completion.fields.return_token_ids;
     struct ommai_answer_source source = {.fields = &completion.fields,
@@ -167,11 +167,10 @@ static void begin(struct ommai_http_call *call, json_t *root) {
                                          .prompt_only = completion.prompt_only,
                                          .echo_logprobs = completion.echo && completion.fields.sampling.logprobs,
                                          .context = &completion};
-    ommai_answer_begin(call, &source);
-  } else {
-    ommai_http_call_fail(call, &error);
+    good = ommai_answer_begin(call, &source, error);
   }
   free_completion(&completion);
+  return good;
 }
 
 bool ommai_completion_check(struct ommai_server *server, json_t *root, struct ommai_api_error *error) {
@@ -191,22 +190,23 @@ struct completion_job {
 static void run(struct ommai_job *queued) {
   struct completion_job *job = (struct completion_job *)queued;
   struct ommai_http_call *call = job->call;
-  if (!ommai_http_call_is_gone(call)) begin(call, job->root);
+  struct ommai_api_error error;
+  if (!ommai_http_call_is_gone(call) && !begin(call, job->root, &error)) ommai_http_call_fail(call, &error);
   ommai_grammar_job_end(&job->grammar);
   json_decref(job->root);
   ommai_release(call->allocator, job, 1, sizeof *job);
   ommai_http_call_let_go(call);
 }
 
-void ommai_endpoint_completions(struct ommai_http_call *call, json_t *root) {
+bool ommai_endpoint_completions(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct completion_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
   if (!job) {
     json_decref(root);
-    ommai_http_call_fail_memory(call);
-    return;
+    return ommai_api_fail_memory(error);
   }
   job->call = call;
   job->root = root;
   ommai_http_call_keep(call);
   if (!ommai_grammar_job_start(&job->grammar, call, root, run)) run(&job->grammar.job);
+  return true;
 }

@@ -301,18 +301,15 @@ static struct encode_answer *make_answer(struct ommai_http_call *call, const str
   return NULL;
 }
 
-void ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request) {
-  struct ommai_api_error error;
+bool ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct encode_answer *answer = make_answer(call, request);
-  if (!answer) {
-    ommai_http_call_fail_memory(call);
-    return;
-  }
+  if (!answer) return ommai_api_fail_memory(error);
   ommai_request_log(call, &request->fields, request->n_images);
-  if (check_request(request, &error) && take_keys(answer, request, &error) && make_request(answer, request, &error)) {
+  bool good = check_request(request, error) && take_keys(answer, request, error) && make_request(answer, request, error);
+  if (good) {
     submit(answer);
-    return;
+  } else {
+    free_answer(answer);
   }
-  ommai_http_call_fail(call, &error);
-  free_answer(answer);
+  return good;
 }

@@ -321,8 +321,8 @@ static bool start(struct ommai_http_call *call, json_t *root, struct ommai_api_e
   return ommai_api_refuse(error, OMMAI_REFUSAL_QUEUED_REQUESTS);
 }
 
-void ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root) {
-  struct ommai_api_error error;
-  if (!start(call, root, &error)) ommai_http_call_fail(call, &error);
+bool ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
+  bool started = start(call, root, error);
   json_decref(root);
+  return started;
 }

@@ -63,16 +63,13 @@ static bool write_message_tokens(const struct ommai_server_config *config, const
   return true;
 }
 
-static void tokenize_messages(struct ommai_http_call *call, struct ommai_chat_request *source) {
-  struct ommai_api_error error;
+static bool tokenize_messages(struct ommai_http_call *call, struct ommai_chat_request *source, struct ommai_api_error *error) {
   struct ommai_text out;
   ommai_text_init(&out, call->allocator);
-  if (write_message_tokens(call->config, source, &out, &error)) {
-    ommai_http_call_reply(call, 200, "application/json", &out);
-  } else {
-    ommai_http_call_fail(call, &error);
-  }
+  bool good = write_message_tokens(call->config, source, &out, error);
+  if (good) ommai_http_call_reply(call, 200, "application/json", &out);
   ommai_text_free(&out);
+  return good;
 }
 
 bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
@@ -133,26 +130,23 @@ end:
 }
 
 /* Takes root over. */
-static void reply(struct ommai_http_call *call, json_t *root,
+static bool reply(struct ommai_http_call *call, json_t *root,
                   bool (*work)(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
-                               struct ommai_api_error *error)) {
+                               struct ommai_api_error *error),
+                  struct ommai_api_error *error) {
   struct ommai_text out;
-  struct ommai_api_error error;
   ommai_text_init(&out, call->allocator);
-  if (work(call->config, root, &out, &error)) {
-    ommai_http_call_reply(call, 200, "application/json", &out);
-  } else {
-    ommai_http_call_fail(call, &error);
-  }
+  bool good = work(call->config, root, &out, error);
+  if (good) ommai_http_call_reply(call, 200, "application/json", &out);
   ommai_text_free(&out);
+  return good;
 }
 
-void ommai_endpoint_tokenize(struct ommai_http_call *call, json_t *root) {
-  if (ommai_field_get(root, "messages")) {
-    ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, true, tokenize_messages);
-  } else {
-    reply(call, root, ommai_tokenize);
-  }
+bool ommai_endpoint_tokenize(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
+  if (!ommai_field_get(root, "messages")) return reply(call, root, ommai_tokenize, error);
+  return ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, true, tokenize_messages, error);
 }
 
-void ommai_endpoint_detokenize(struct ommai_http_call *call, json_t *root) { reply(call, root, ommai_detokenize); }
+bool ommai_endpoint_detokenize(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
+  return reply(call, root, ommai_detokenize, error);
+}

@@ -360,13 +360,11 @@ static bool read_request(struct vector_answer *answer, struct ommai_api_error *e
          make_places(answer, error);
 }
 
-void ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root) {
-  struct ommai_api_error error;
+bool ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct vector_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
   if (!answer) {
     json_decref(root);
-    ommai_http_call_fail_memory(call);
-    return;
+    return ommai_api_fail_memory(error);
   }
   answer->call = call;
   answer->allocator = answer->inputs.allocator = call->allocator;
@@ -374,10 +372,9 @@ void ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root) {
   ommai_http_call_keep(call);
   answer->rules = ommai_vector_rules_of(call->route->path);
   pthread_mutex_init(&answer->lock, NULL);
-  if (!read_request(answer, &error)) {
-    ommai_http_call_fail(call, &error);
+  if (!read_request(answer, error)) {
     free_answer(answer);
-    return;
+    return false;
   }
   set_id(answer);
   ommai_request_log_inputs(call, answer->fields.model, answer->inputs.n);
@@ -387,4 +384,5 @@ void ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root) {
   } else {
     pump(&answer->job);
   }
+  return true;
 }

@@ -73,21 +73,22 @@ static struct ommai_job *wait_for_job(struct ommai_job_queue *queue, bool *media
   return job;
 }
 
-/* A worker that was kept from media may go on with them. */
-static void end_media(struct ommai_job_queue *queue) {
+/* One less is being run of `count`: n_media or n_grammars, which others may have waited for. */
+static void end_job(struct ommai_job_queue *queue, int *count) {
   pthread_mutex_lock(&queue->lock);
-  queue->n_media--;
+  (*count)--;
   pthread_cond_broadcast(&queue->filled);
   pthread_mutex_unlock(&queue->lock);
 }
 
 static void *work(void *context) {
   pthread_setname_np(pthread_self(), "omma-worker");
+  struct ommai_job_queue *queue = context;
   struct ommai_job *job;
   bool media;
-  while ((job = wait_for_job(context, &media))) {
+  while ((job = wait_for_job(queue, &media))) {
     job->run(job);
-    if (media) end_media(context);
+    if (media) end_job(queue, &queue->n_media);
   }
   return NULL;
 }
@@ -106,21 +107,15 @@ static struct ommai_job *wait_for_grammar(struct ommai_job_queue *queue) {
   return job;
 }
 
-static void end_grammar(struct ommai_job_queue *queue) {
-  pthread_mutex_lock(&queue->lock);
-  queue->n_grammars--;
-  pthread_cond_broadcast(&queue->filled);
-  pthread_mutex_unlock(&queue->lock);
-}
-
 static void *compile(void *context) {
   pthread_setname_np(pthread_self(), "omma-grammars");
   /* of this thread alone, on Linux: the engine's answers go on meanwhile */
   (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + GRAMMAR_NICE);
+  struct ommai_job_queue *queue = context;
   struct ommai_job *job;
-  while ((job = wait_for_grammar(context))) {
+  while ((job = wait_for_grammar(queue))) {
     job->run(job);
-    end_grammar(context);
+    end_job(queue, &queue->n_grammars);
   }
   return NULL;
 }
@@ -174,24 +169,26 @@ void ommai_job_queue_destroy(struct ommai_job_queue *queue) {
   ommai_release(queue->allocator, queue, 1, sizeof *queue);
 }
 
-bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job, int64_t n_others) {
+/* False where there are as many as may wait, n_others elsewhere among them; unlimited: never. */
+static bool push(struct ommai_job_queue *queue, struct job_list *list, struct ommai_job *job, bool unlimited,
+                 int64_t n_others) {
   pthread_mutex_lock(&queue->lock);
-  bool accepted = queue->limit == 0 || queue->n_waiting < queue->limit - n_others;
+  bool accepted = unlimited || queue->limit == 0 || queue->n_waiting < queue->limit - n_others;
   if (accepted) {
-    append(job->large ? &queue->media : &queue->normal, job);
-    queue->n_waiting++;
+    append(list, job);
+    queue->n_waiting += list != &queue->urgent;
     pthread_cond_broadcast(&queue->filled);
   }
   pthread_mutex_unlock(&queue->lock);
   return accepted;
 }
 
+bool ommai_job_queue_push(struct ommai_job_queue *queue, struct ommai_job *job, int64_t n_others) {
+  return push(queue, job->large ? &queue->media : &queue->normal, job, false, n_others);
+}
+
 void ommai_job_queue_push_media(struct ommai_job_queue *queue, struct ommai_job *job) {
-  pthread_mutex_lock(&queue->lock);
-  append(&queue->media, job);
-  queue->n_waiting++;
-  pthread_cond_broadcast(&queue->filled);
-  pthread_mutex_unlock(&queue->lock);
+  push(queue, &queue->media, job, true, 0);
 }
 
 /* Its client's next turn: one after those that the client waits for already. */
@@ -212,16 +209,9 @@ void ommai_job_queue_push_grammar(struct ommai_job_queue *queue, struct ommai_jo
 }
 
 void ommai_job_queue_push_again(struct ommai_job_queue *queue, struct ommai_job *job) {
-  pthread_mutex_lock(&queue->lock);
-  append(&queue->normal, job);
-  queue->n_waiting++;
-  pthread_cond_broadcast(&queue->filled);
-  pthread_mutex_unlock(&queue->lock);
+  push(queue, &queue->normal, job, true, 0);
 }
 
 void ommai_job_queue_push_urgent(struct ommai_job_queue *queue, struct ommai_job *job) {
-  pthread_mutex_lock(&queue->lock);
-  append(&queue->urgent, job);
-  pthread_cond_broadcast(&queue->filled);
-  pthread_mutex_unlock(&queue->lock);
+  push(queue, &queue->urgent, job, true, 0);
 }

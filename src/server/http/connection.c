@@ -245,23 +245,12 @@ struct ommai_connection *ommai_connection_of(struct MHD_Connection *mhd) {
   return info ? info->socket_context : NULL;
 }
 
-static void enter_locked(struct ommai_server *server, struct ommai_connection *connection, enum ommai_connection_stage stage) {
+void ommai_connection_enter(struct ommai_server *server, struct ommai_connection *connection,
+                            enum ommai_connection_stage stage) {
   pthread_mutex_lock(&server->list_lock);
   enter(connection, stage);
   connection->answering = false;
   pthread_mutex_unlock(&server->list_lock);
-}
-
-void ommai_connection_head(struct ommai_server *server, struct ommai_connection *connection) {
-  enter_locked(server, connection, OMMAI_STAGE_BODY);
-}
-
-void ommai_connection_body(struct ommai_server *server, struct ommai_connection *connection) {
-  enter_locked(server, connection, OMMAI_STAGE_ANSWER);
-}
-
-void ommai_connection_reply(struct ommai_server *server, struct ommai_connection *connection) {
-  enter_locked(server, connection, OMMAI_STAGE_IDLE);
 }
 
 bool ommai_connection_answer(struct ommai_server *server, struct ommai_connection *connection) {

@@ -75,10 +75,9 @@ uint64_t ommai_connection_client(const struct ommai_connection *connection);
  * body_bytes: as announced, UINT64_MAX where that is not known. */
 bool ommai_connection_admit(struct ommai_server *server, struct ommai_connection *connection, uint64_t body_bytes);
 
-/* A head is complete; a request is; a reply is out. */
-void ommai_connection_head(struct ommai_server *server, struct ommai_connection *connection);
-void ommai_connection_body(struct ommai_server *server, struct ommai_connection *connection);
-void ommai_connection_reply(struct ommai_server *server, struct ommai_connection *connection);
+/* The stage before it is over: a head is complete, a request is, a reply is out. */
+void ommai_connection_enter(struct ommai_server *server, struct ommai_connection *connection,
+                            enum ommai_connection_stage stage);
 
 /* A complete request goes to a worker. True when the client has hung up already. */
 bool ommai_connection_answer(struct ommai_server *server, struct ommai_connection *connection);

@@ -22,16 +22,17 @@ void ommai_endpoint_openapi(struct ommai_http_call *call);
 void ommai_endpoint_docs(struct ommai_http_call *call);
 void ommai_endpoint_encoding(struct ommai_http_call *call);
 
-/* On a worker; each takes the JSON of the body over. */
-void ommai_endpoint_chat(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_completions(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_responses(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_messages(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_tokenize(struct ommai_http_call *call, json_t *root);
-void ommai_endpoint_detokenize(struct ommai_http_call *call, json_t *root);
+/* On a worker; each takes the JSON of the body over. False with *error filled: the call is to get
+ * the error. */
+bool ommai_endpoint_chat(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_completions(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_responses(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_messages(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_tokenize(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
+bool ommai_endpoint_detokenize(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
 
 /* Fills server->openapi and server->docs, before the server listens: an OpenAPI document, and the
  * same for people. Its fields are not listed anywhere: each reader of requests is run over samples

@@ -133,12 +133,19 @@ static void end_work(struct ommai_http_call *call) {
   ommai_sleep_work_ends(&call->server->sleep);
 }
 
-bool ommai_http_call_is_working(struct ommai_http_call *call) {
+/* A member of the call that others change. */
+static bool look_at(struct ommai_http_call *call, const bool *member) {
   pthread_mutex_lock(&call->lock);
-  bool working = call->working;
+  bool value = *member;
   pthread_mutex_unlock(&call->lock);
-  return working;
+  return value;
 }
+
+bool ommai_http_call_is_working(struct ommai_http_call *call) { return look_at(call, &call->working); }
+
+bool ommai_http_call_has_reply(struct ommai_http_call *call) { return look_at(call, &call->replied); }
+
+bool ommai_http_call_is_gone(struct ommai_http_call *call) { return look_at(call, &call->gone); }
 
 void ommai_http_call_completed(struct ommai_http_call *call) {
   pthread_mutex_lock(&call->lock);
@@ -285,13 +292,6 @@ static void end_stream(struct ommai_http_call *call, struct ommai_event *last, b
 
 void ommai_http_call_end(struct ommai_http_call *call) { end_stream(call, NULL, true); }
 
-static bool has_stream(struct ommai_http_call *call) {
-  pthread_mutex_lock(&call->lock);
-  bool streaming = call->streaming;
-  pthread_mutex_unlock(&call->lock);
-  return streaming;
-}
-
 /* A request that gets 503: others may wonder why, who see the status alone. */
 static void note_refusal(struct ommai_http_call *call, const struct ommai_api_error *error) {
   pthread_mutex_lock(&call->lock);
@@ -313,17 +313,11 @@ void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_e
   ommai_text_init(&text, call->allocator);
   call->protocol->write_error(&renamed, call->request_id, &text);
   ommai_http_call_reply(call, error->status, "application/json", &text);
-  if (!has_stream(call)) return;
+  if (!look_at(call, &call->streaming)) return;
   call->protocol->write_error_event(&renamed, call->request_id, &text);
   struct ommai_event *last = text.failed ? NULL : make_event(call, text.data, text.size);
   end_stream(call, last, last != NULL);
   ommai_text_free(&text);
-}
-
-void ommai_http_call_fail_memory(struct ommai_http_call *call) {
-  struct ommai_api_error error;
-  ommai_api_fail_memory(&error);
-  ommai_http_call_fail(call, &error);
 }
 
 void ommai_http_call_expect_stream(struct ommai_http_call *call) {
@@ -369,25 +363,11 @@ void ommai_http_call_cancel_engine(struct ommai_http_call *call) {
   for (int i = 0; i < n_ids; i++) omma_engine_cancel(call->server->engine, ids[i]);
 }
 
-bool ommai_http_call_has_reply(struct ommai_http_call *call) {
-  pthread_mutex_lock(&call->lock);
-  bool replied = call->replied;
-  pthread_mutex_unlock(&call->lock);
-  return replied;
-}
-
 bool ommai_http_call_is_over(struct ommai_http_call *call) {
   pthread_mutex_lock(&call->lock);
   bool over = call->gone || call->ended;
   pthread_mutex_unlock(&call->lock);
   return over;
-}
-
-bool ommai_http_call_is_gone(struct ommai_http_call *call) {
-  pthread_mutex_lock(&call->lock);
-  bool gone = call->gone;
-  pthread_mutex_unlock(&call->lock);
-  return gone;
 }
 
 void ommai_http_call_leave(struct ommai_http_call *call) {

@@ -241,7 +241,7 @@ static void dispatch(struct ommai_http_call *call) {
   struct ommai_api_error error;
   call->dispatched = true;
   atomic_store(&call->body_complete, true);
-  ommai_connection_body(server, call->connection);
+  ommai_connection_enter(server, call->connection, OMMAI_STAGE_ANSWER);
   if (ommai_http_call_has_reply(call)) return;
   if (!call->route->answer) {
     call->route->handle(call);
@@ -308,7 +308,7 @@ static void answer_preflight(struct ommai_http_call *call, struct MHD_Connection
 
 /* Answers before the body is read; libmicrohttpd then closes the connection. */
 static enum MHD_Result respond_now(struct ommai_http_call *call, struct MHD_Connection *mhd) {
-  ommai_connection_body(call->server, call->connection);
+  ommai_connection_enter(call->server, call->connection, OMMAI_STAGE_ANSWER);
   return respond(call, mhd, false);
 }
 
@@ -325,7 +325,7 @@ static enum MHD_Result begin(struct ommai_server *server, struct MHD_Connection 
   call->connection = connection;
   call->query = connection->query_fits ? connection->query : NULL;
   connection->reading = NULL;
-  ommai_connection_head(server, connection);
+  ommai_connection_enter(server, connection, OMMAI_STAGE_BODY);
   ommai_access_begin(call, mhd, path, method, version);
   set_request_id(call, header(mhd, "x-request-id"));
   ommai_http_call_list(call);
@@ -371,7 +371,7 @@ static void handle_completed(void *context, struct MHD_Connection *mhd, void **c
   ommai_access_end(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
   ommai_http_call_completed(call);
   if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK) call->connection->reading = mhd;
-  ommai_connection_reply(server, call->connection);
+  ommai_connection_enter(server, call->connection, OMMAI_STAGE_IDLE);
   ommai_http_call_unlist(call);
   ommai_http_call_release(call);
 }

@@ -83,25 +83,17 @@ static bool check_model(const struct omma_model_info *info, const struct ommai_r
 }
 
 /* The text of the body is freed by the time that the route has its JSON. */
-static void answer(struct ommai_http_call *call) {
-  struct ommai_api_error error;
-  json_t *root = ommai_request_parse(call->body.data, call->body.size, &error);
+static bool answer(struct ommai_http_call *call, struct ommai_api_error *error) {
+  json_t *root = ommai_request_parse(call->body.data, call->body.size, error);
   ommai_text_free(&call->body);
-  if (root) {
-    call->route->answer(call, root);
-  } else {
-    ommai_http_call_fail(call, &error);
-  }
+  return root && call->route->answer(call, root, error);
 }
 
 void ommai_route_run(struct ommai_job *job) {
   struct ommai_http_call *call = (struct ommai_http_call *)job;
   struct ommai_api_error error;
-  if (!check_model(&call->config->info, call->route, &error)) {
-    ommai_http_call_fail(call, &error);
-  } else if (!ommai_http_call_is_gone(call)) {
-    answer(call);
-  }
+  bool good = check_model(&call->config->info, call->route, &error) && (ommai_http_call_is_gone(call) || answer(call, &error));
+  if (!good) ommai_http_call_fail(call, &error);
   ommai_http_call_release_body(call);
   ommai_http_call_release(call);
 }

@@ -18,8 +18,9 @@ struct ommai_route {
   unsigned methods;
   /* One of them. On the IO thread, at once: */
   void (*handle)(struct ommai_http_call *call);
-  /* On a worker, for bodies of type application/json: takes `root`, what is in it, over. */
-  void (*answer)(struct ommai_http_call *call, json_t *root);
+  /* On a worker, for bodies of type application/json: takes `root`, what is in it, over. False with
+   * *error filled: the call is to get the error. */
+  bool (*answer)(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
 };
 
 /* The route of a path, NULL where there is none. *rest is what of the path stands for the route's
