@@ -27,9 +27,9 @@ static struct ommai_server *server(void) {
                  .info = {.vocab_size = 1000, .max_model_len = 4096},
                  .model_names = {name},
                  .n_model_names = 1,
-                 .limit_images = 4,
-                 .limit_videos = 2,
-                 .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16}}};
+                 .settings = {.limit_images_per_prompt = 4,
+                              .limit_videos_per_prompt = 2,
+                              .image_limits = {.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16}}}};
   if (!made.config.media_root.opened) {
     FUZZ_CHECK(ommai_media_root_open(fuzz_folder(), &made.config.media_root, NULL) == OMMA_OK);
     opened_root = &made.config.media_root;

@@ -34,11 +34,11 @@ static void start_server(void) {
   ommai_server_options_default(&options);
   options.port = 0;
   options.max_body_bytes = 1 << 20;
-  options.image_limits = (struct omma_image_limits){.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16};
+  options.settings.image_limits = (struct omma_image_limits){.max_bytes = 1 << 20, .max_side = 4000, .max_pixels = 1 << 16};
   options.reasoning_parser = "angles";
   options.enable_auto_tool_choice = true;
   options.tool_call_parser = "hermes";
-  options.drain_ms = 0;
+  options.settings.drain_ns = 0;
   FUZZ_CHECK(omma_model_open("m", NULL, &model, NULL) == OMMA_OK);
   FUZZ_CHECK(omma_engine_create(model, &engine_options, &engine, NULL) == OMMA_OK);
   FUZZ_CHECK(ommai_server_create(&options, model, engine, &server, NULL) == OMMA_OK);

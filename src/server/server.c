@@ -51,8 +51,6 @@
 #define DEFAULT_BODIES 8
 #define DEFAULT_IMAGE_BYTES (INT64_C(64) << 20)
 #define WAITING_DOCUMENTS 8 /* for each that is read */
-#define RENDER_BYTES (INT64_C(1) << 30)
-#define RENDER_SECONDS 60
 #define MILLISECOND INT64_C(1000000)
 
 static int64_t or_default(int64_t value, int64_t standard) { return value > 0 ? value : standard; }
@@ -91,11 +89,11 @@ static enum omma_status take_names(struct ommai_server *server, const struct omm
 static enum omma_status take_media_hosts(struct ommai_server *server, const struct omma_server_options *options,
                                          struct omma_error *error) {
   size_t n_hosts = options->allowed_media_domains.count;
-  server->config.fetch_rules =
-      (struct ommai_fetch_rules){.hosts = server->config.media_hosts,
-                                 .private_addresses = options->allow_private_media_addresses,
-                                 .timeout_ms = options->media_timeout_ms,
-                                 .max_bytes = (size_t)or_default(options->image_limits.max_bytes, DEFAULT_IMAGE_BYTES)};
+  server->config.fetch_rules = (struct ommai_fetch_rules){
+      .hosts = server->config.media_hosts,
+      .private_addresses = options->allow_private_media_addresses,
+      .timeout_ms = options->media_timeout_ms,
+      .max_bytes = (size_t)or_default(options->settings.image_limits.max_bytes, DEFAULT_IMAGE_BYTES)};
   if (!n_hosts) return OMMA_OK;
   if (n_hosts > OMMAI_MAX_MEDIA_HOSTS) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "allowed_media_domains",
@@ -111,16 +109,12 @@ static enum omma_status take_media_hosts(struct ommai_server *server, const stru
   return OMMA_OK;
 }
 
-static void take_connection_limits(struct ommai_server *server, const struct omma_server_options *options) {
-  server->config.min_body_rate = options->min_body_rate;
-  server->config.body_rate_window_ns = options->body_rate_window_ms * MILLISECOND;
-  server->config.max_connections = options->max_connections;
-  int64_t share = (server->config.max_connections * 3 + 3) / 4;
-  int64_t per_address = ommai_integer_or(options->max_connections_per_address, share);
-  server->config.max_connections_per_address = per_address ? per_address : INT64_MAX;
-}
-
 static void take_numbers(struct ommai_server *server, const struct omma_server_options *options) {
+  struct ommai_server_settings *settings = &server->config.settings;
+  *settings = options->settings;
+  int64_t share = ((int64_t)settings->max_connections * 3 + 3) / 4;
+  int64_t per_address = ommai_integer_or(settings->max_connections_per_address, share);
+  settings->max_connections_per_address.value = per_address ? per_address : INT64_MAX;
   server->config.max_body_bytes = (size_t)options->max_body_bytes;
   server->config.max_total_body_bytes = (size_t)options->max_total_body_bytes.value;
   if (!options->max_total_body_bytes.given &&
@@ -129,37 +123,13 @@ static void take_numbers(struct ommai_server *server, const struct omma_server_o
   }
   server->config.max_pending_bytes = (size_t)options->max_pending_bytes;
   server->config.max_total_pending_bytes = (size_t)options->max_total_pending_bytes;
-  server->config.seeded = options->seed.given;
-  server->config.compact_json = options->compact_json;
-  server->config.seed = (uint64_t)options->seed.value;
-  server->config.limit_images = options->limit_images_per_prompt;
-  server->config.limit_videos = options->limit_videos_per_prompt;
-  server->config.image_limits = options->image_limits;
-  server->config.image_options = options->image_options;
-  server->config.media_cpu_ms = options->media_cpu_ms;
-  server->config.documents =
-      (struct ommai_document_limits){options->max_document_pages, options->max_page_pixels, RENDER_BYTES, RENDER_SECONDS};
-  server->config.idle_timeout_ns = options->idle_timeout * 1000 * MILLISECOND;
-  server->config.head_timeout_ns = options->head_timeout * 1000 * MILLISECOND;
-  server->config.body_timeout_ns = options->body_timeout * 1000 * MILLISECOND;
-  server->config.keep_alive_ns = options->keep_alive_ms * MILLISECOND;
-  server->config.leave_ns = options->leave_ms * MILLISECOND;
-  server->config.drain_ns = options->drain_ms * MILLISECOND;
-  take_connection_limits(server, options);
-  server->config.trust_media_uuids = options->trust_media_uuids;
-  server->config.enable_sleep_mode = options->enable_sleep_mode;
   server->kv_publisher = options->kv_publisher;
-  server->config.metrics_without_key = options->metrics_without_key;
   server->config.log = (struct ommai_log){options->log, options->log_context, options->log_json};
-  server->config.log_access = options->log_access;
-  server->config.log_requests = options->log_requests;
-  server->config.progress_log_ns = options->progress_log_ms * MILLISECOND;
   server->config.created = (int64_t)time(NULL);
 }
 
 static enum omma_status take_tools(struct ommai_server *server, const struct omma_server_options *options,
                                    struct omma_error *error) {
-  server->config.exclude_unused_tools = options->exclude_tools_when_tool_choice_none;
   enum omma_tool_format format = OMMA_TOOLS_OBJECTS;
   if (options->tool_call_parser) OMMAI_TRY(omma_tool_parser_find(options->tool_call_parser, &format, error));
   if (options->enable_auto_tool_choice && !options->tool_call_parser) {
@@ -189,7 +159,8 @@ static enum omma_status listen_at(struct ommai_server *server, const struct omma
   if (!options->uds) return ommai_listener_open(options->host, options->port, &server->listener, &server->port, error);
   server->uds = copy_string(server, options->uds);
   if (!server->uds) return ommai_fail_memory(error, "uds", strlen(options->uds));
-  server->config.max_connections_per_address = INT64_MAX; /* all clients have the same, none */
+  /* All clients have the same address: none. */
+  server->config.settings.max_connections_per_address.value = INT64_MAX;
   return ommai_listener_open_unix(server->uds, &server->listener, &server->socket_file, error);
 }
 

@@ -69,7 +69,7 @@ void ommai_server_log_end(const struct ommai_server *server);
  * ommai_log as the context, which may be none: then it goes to stderr. */
 void ommai_server_log_engine(void *context, int engine, bool answers);
 
-/* Answers health checks with 503, after leave_ms new requests too, lets running ones go on for
- * drain_ms, then stops accepting, cancels the rest (streams end with an error event), waits for
+/* Answers health checks with 503, after leave_ns new requests too, lets running ones go on for
+ * drain_ns, then stops accepting, cancels the rest (streams end with an error event), waits for
  * the engine to let go of each, joins all threads and frees everything. NULL is allowed. */
 void ommai_server_destroy(struct ommai_server *server);

@@ -40,8 +40,8 @@ static void abort_call(struct ommai_http_call *call) {
  * here. */
 static void wait_for_balancers(struct ommai_server *server) {
   atomic_store(&server->leaving, true);
-  if (!server->config.leave_ns) return;
-  int64_t deadline_ns = ommai_clock_ns() + server->config.leave_ns;
+  if (!server->config.settings.leave_ns) return;
+  int64_t deadline_ns = ommai_clock_ns() + server->config.settings.leave_ns;
   pthread_mutex_lock(&server->list_lock);
   while (wait_for_change(server, deadline_ns)) continue;
   pthread_mutex_unlock(&server->list_lock);
@@ -51,7 +51,7 @@ static void wait_for_balancers(struct ommai_server *server) {
 static void wait_for_answers(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
   atomic_store(&server->stopping, true);
-  int64_t deadline_ns = ommai_clock_ns() + server->config.drain_ns;
+  int64_t deadline_ns = ommai_clock_ns() + server->config.settings.drain_ns;
   while (atomic_load(&server->n_active) && wait_for_change(server, deadline_ns)) continue;
   pthread_mutex_unlock(&server->list_lock);
 }
@@ -78,7 +78,8 @@ void ommai_server_log_end(const struct ommai_server *server) {
   char note[256], served[64] = "";
   char now[OMMAI_CLOCK_UTC_SIZE];
   const struct ommai_log *log = &server->config.log;
-  int64_t seconds = server->config.drain_ns / (1000 * MILLISECOND), delay = server->config.leave_ns / (1000 * MILLISECOND);
+  int64_t seconds = server->config.settings.drain_ns / (1000 * MILLISECOND),
+          delay = server->config.settings.leave_ns / (1000 * MILLISECOND);
   if (!log->put) return;
   if (log->json) {
     ommai_log_line_begin(&line, server->config.allocator, true, "info", "stopping");

@@ -33,10 +33,10 @@ static void take_options(const struct omma_service_options *options, struct omma
   chosen->reasoning_parser = options->reasoning_parser;
   chosen->tool_call_parser = options->tool_call_parser;
   chosen->enable_auto_tool_choice = options->tool_call_parser != NULL;
-  chosen->image_options = options->image_options;
-  if (options->max_images) chosen->limit_images_per_prompt = options->max_images < 0 ? 0 : options->max_images;
-  if (options->max_videos) chosen->limit_videos_per_prompt = options->max_videos < 0 ? 0 : options->max_videos;
-  if (options->seeded) chosen->seed = (struct ommai_optional_integer)OMMAI_GIVEN((int64_t)options->seed);
+  chosen->settings.image_options = options->image_options;
+  if (options->max_images) chosen->settings.limit_images_per_prompt = options->max_images < 0 ? 0 : options->max_images;
+  if (options->max_videos) chosen->settings.limit_videos_per_prompt = options->max_videos < 0 ? 0 : options->max_videos;
+  if (options->seeded) chosen->settings.seed = (struct ommai_optional_integer)OMMAI_GIVEN((int64_t)options->seed);
   chosen->allowed_media_domains =
       (struct ommai_strings){(const char **)options->allowed_media_domains, options->n_allowed_media_domains, 0};
   if (options->n_workers > 0)

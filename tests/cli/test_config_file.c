@@ -75,8 +75,8 @@ static void a_file_sets_what_the_options_would(void **state) {
   assert_int_equal(serving->server.served_model_names.count, 2);
   assert_string_equal(serving->server.served_model_names.items[1], "2");
   assert_false(serving->prefix_caching);
-  assert_true(serving->server.trust_media_uuids);
-  assert_false(serving->server.seed.given);
+  assert_true(serving->server.settings.trust_media_uuids);
+  assert_false(serving->server.settings.seed.given);
   assert_string_equal(serving->limit_mm_per_prompt, "{\"image\":4,\"video\":1}");
   assert_string_equal(serving->speculative,
                       "{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"name\":\"7\",\"on\":null,\"share\":0.5}");

@@ -132,8 +132,8 @@ static void defaults_of_the_server_are_good(void **state) {
   struct omma_error error;
   ommai_server_options_default(&options);
   assert_int_equal(ommai_server_options_check(&options, &error), OMMA_OK);
-  assert_int_equal(options.drain_ms, 5000);
-  assert_int_equal(options.max_page_pixels, 16000000);
+  assert_int_equal(options.settings.drain_ns, 5000000000);
+  assert_int_equal(options.settings.max_page_pixels, 16000000);
   options.n_workers = 1;
   assert_int_equal(ommai_server_options_check(&options, &error), OMMA_ERROR_ARGUMENT);
   assert_string_equal(error.field, "n_workers");

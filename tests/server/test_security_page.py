@@ -54,7 +54,7 @@ SETTINGS = "src/server/core/server_settings.c"
 # Rows without an option: where the number stands in the sources. Masks: milliseconds, 10 ns a step.
 IN_SOURCES = {
     "masks of one step of the engine": ("src/engine/mask_worker.h", "OMMAI_MASK_STEP_WORK", 1e-5),
-    "a process that renders a page": ("src/server/server.c", "RENDER_BYTES", 1 << 30),
+    "a process that renders a page": ("src/server/api/ocr.c", "RENDER_BYTES", 1 << 30),
     "the reply about a document": ("src/server/api/ocr.c", "MAX_REPLY_BYTES", MIB),
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
     "streamed events that a client does not read": (SETTINGS, "max-pending-bytes", 1),
@@ -64,7 +64,7 @@ IN_SOURCES = {
 # what one of the sources' unit is in the page's. The first group is the number.
 NUMBERS = [
     (r"at less than (1 KiB) a second", SETTINGS, r"min_body_rate(?s:.){1,200}?initial = \"(\d+)K", 1 << 10),
-    (r"over any (\d+) seconds", SETTINGS, r"body_rate_window_ms(?s:.){1,200}?initial = \"(\d+)", 1e-3),
+    (r"over any (\d+) seconds", SETTINGS, r"body_rate_window_ns(?s:.){1,200}?initial = \"(\d+)", 1e-3),
     (r"(8) of the largest", "src/server/server.c", r"DEFAULT_BODIES (\d+)", 1),
     (r"and (32) more for health checks", "src/server/state/server_state.h", r"OMMAI_CHECK_CONNECTIONS (\d+)", 1),
     (r"of the query fewer than (128) bytes", "src/server/http/connection.h", r"OMMAI_QUERY_SIZE (\d+)", 1),
@@ -72,7 +72,7 @@ NUMBERS = [
     (r"or (0\.2) ms; harder ones", "src/engine/mask_worker.h", r"MASK_SHORT_STEP_WORK INT64_C\((\d+)\)", 1e-5),
     (r"end their request after about (5) s", "src/engine/mask_worker.h", r"MASK_MAX_WORK INT64_C\((\d+)\)", 1e-8),
     (r"64 MiB each, (10) s for all of a request", SETTINGS, r"media_timeout_ms(?s:.){1,200}?initial = \"(\d+)", 1e-3),
-    (r"of address space; (60) s", "src/server/server.c", r"RENDER_SECONDS (\d+)", 1),
+    (r"of address space; (60) s", "src/server/api/ocr.c", r"RENDER_SECONDS (\d+)", 1),
     (r"whole replies of more than (64 KiB)", "src/server/http/http_call.c", r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),
     (r"a request is cancelled that has more than (64 KiB) of them", "src/server/http/http_call.c",
      r"FAIR_PENDING_BYTES \(\(size_t\)(\d+) << 10", 1024),

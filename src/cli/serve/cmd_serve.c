@@ -149,7 +149,7 @@ static int serve(const struct values *values, const struct omma_server_options *
     code = ommai_failed_call(&error);
   }
   ommai_service_notify("STOPPING=1\nSTATUS=finishing running requests, for %lld s at most",
-                       (long long)options->drain_ms / 1000);
+                       (long long)options->settings.drain_ns / 1000000000);
   if (ommai_interrupted()) ommai_server_log_end(server);
   ommai_server_destroy(server);
   return code;
@@ -165,9 +165,9 @@ static int read_options(struct values *values, struct held *held, struct omma_se
   options->trace_service_name = ommai_service_name();
   options->log = log_line;
   options->log_json = values->log_format == FORMAT_JSON;
-  options->log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log;
-  options->log_requests = values->enable_log_requests && !values->disable_log_requests;
-  int code = ommai_open_files_make_room("serve", &options->max_connections);
+  options->settings.log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log;
+  options->settings.log_requests = values->enable_log_requests && !values->disable_log_requests;
+  int code = ommai_open_files_make_room("serve", &options->settings.max_connections);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_read("serve", &values->serving, options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
   if (code == OMMAI_EXIT_DONE) {

@@ -133,7 +133,7 @@ void ommai_serve_note_access(const struct omma_server_options *options) {
   char origins[160], hosts[160];
   ommai_note("clients: %s%s; %zu API key%s%s; pages of other origins: %s; files: %s; hosts that images are fetched from: %s",
              options->tls.certificate_file ? "TLS" : "plain HTTP", clients[options->tls.clients], options->n_api_keys,
-             ommai_plural((int64_t)options->n_api_keys), options->metrics_without_key ? ", none for /metrics" : "",
+             ommai_plural((int64_t)options->n_api_keys), options->settings.metrics_without_key ? ", none for /metrics" : "",
              show_words(options->cross_origin.origins, options->cross_origin.n_origins, origins, sizeof origins),
              options->allowed_local_media_path ? options->allowed_local_media_path : "none",
              show_words(options->allowed_media_domains.items, options->allowed_media_domains.count, hosts, sizeof hosts));

@@ -64,11 +64,12 @@ void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct 
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
   int code = ommai_serving_read_media_limits(command, serving->limit_mm_per_prompt, options);
   if (code == OMMAI_EXIT_DONE) {
-    code = ommai_serving_read_processor(command, serving->mm_processor_kwargs, &serving->common, &options->image_options);
+    code =
+        ommai_serving_read_processor(command, serving->mm_processor_kwargs, &serving->common, &options->settings.image_options);
   }
   if (code == OMMAI_EXIT_DONE) {
     code = ommai_serving_read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser,
-                                                 &options->compact_json);
+                                                 &options->settings.compact_json);
   }
   if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
   if (code == OMMAI_EXIT_DONE) code = check_media_domains(options);
@@ -200,7 +201,8 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
                        const struct ommai_strings *arguments, omma_progress progress, void *progress_context,
                        struct ommai_opened *opened) {
   struct ommai_common common = serving->common;
-  struct opening opening = {&server->image_options, engine_options(serving), &opened->estimate, serving->common.encoder_only};
+  struct opening opening = {&server->settings.image_options, engine_options(serving), &opened->estimate,
+                            serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;

@@ -20,8 +20,8 @@ int ommai_serving_read_media_limits(const char *command, const char *text, struc
   json_t *root;
   if (!text) return OMMAI_EXIT_DONE;
   int code = ommai_json_option_read(command, flag, text, known, &root);
-  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->limit_images_per_prompt);
-  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->limit_videos_per_prompt);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "image", &options->settings.limit_images_per_prompt);
+  if (code == OMMAI_EXIT_DONE) code = read_limit(command, root, flag, "video", &options->settings.limit_videos_per_prompt);
   json_decref(root);
   return code;
 }

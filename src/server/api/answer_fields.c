@@ -181,7 +181,8 @@ static bool read_max_tokens(const struct ommai_server *server, const json_t *roo
 /* Choices of a request have seeds that follow one another. */
 static uint64_t next_seed(struct ommai_server *server) {
   uint64_t seed;
-  if (server->config.seeded) return server->config.seed + OMMAI_MAX_CHOICES * (uint64_t)atomic_fetch_add(&server->n_seeds, 1);
+  if (server->config.settings.seed.given)
+    return (uint64_t)server->config.settings.seed.value + OMMAI_MAX_CHOICES * (uint64_t)atomic_fetch_add(&server->n_seeds, 1);
   randombytes_buf(&seed, sizeof seed);
   return seed;
 }

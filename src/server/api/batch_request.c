@@ -56,8 +56,8 @@ static bool read_route(struct ommai_batch_request *request, const json_t *root, 
 /* The seeds of lines are as far apart as the choices of one may reach. */
 static bool add_seed(const struct ommai_batch_request *request, json_t *body) {
   const struct ommai_server *server = request->server;
-  if (!server->config.seeded || ommai_field_get(body, "seed")) return true;
-  uint64_t seed = server->config.seed + OMMAI_MAX_CHOICES * (uint64_t)(request->number - 1);
+  if (!server->config.settings.seed.given || ommai_field_get(body, "seed")) return true;
+  uint64_t seed = (uint64_t)server->config.settings.seed.value + OMMAI_MAX_CHOICES * (uint64_t)(request->number - 1);
   return json_object_set_new(body, "seed", json_integer((json_int_t)(seed & INT64_MAX))) == 0;
 }
 

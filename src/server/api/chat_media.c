@@ -233,7 +233,7 @@ static bool load(struct ommai_http_call *call, struct ommai_chat_request *reques
   if (!for_each_part(&loading, recall, error) || !for_each_part(&loading, add_sizes, error) ||
       !check_context(&loading, error) || !take_memory(&loading, error))
     return false;
-  loading.cpu_end_ns = ommai_clock_thread_ns() + server->config.media_cpu_ms * 1000000;
+  loading.cpu_end_ns = ommai_clock_thread_ns() + server->config.settings.media_cpu_ms * 1000000;
   return for_each_part(&loading, decode, error);
 }
 

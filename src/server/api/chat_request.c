@@ -33,7 +33,7 @@ const char *ommai_chat_location(const struct ommai_chat_request *request, size_t
 
 /* An image may become as large as the operator allows, where that was set, and no larger. */
 static bool check_area(const struct ommai_server *server, const char *field, int64_t area, struct ommai_api_error *error) {
-  int64_t max_pixels = server->config.image_options.max_pixels;
+  int64_t max_pixels = server->config.settings.image_options.max_pixels;
   return !max_pixels || area <= max_pixels ||
          ommai_api_fail(error, 400, field, "%s %" PRId64 " is larger than this server's limit, max_pixels %" PRId64 ".", field,
                         area, max_pixels);
@@ -145,7 +145,8 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
   struct ommai_media_part media = {.is_video = !strcmp(type, "video_url")};
   const char *kind = media.is_video ? "video" : "image", *name = NULL;
   int64_t *count = media.is_video ? &request->n_videos : &request->n_images,
-          limit = media.is_video ? server->config.limit_videos : server->config.limit_images;
+          limit = media.is_video ? server->config.settings.limit_videos_per_prompt
+                                 : server->config.settings.limit_images_per_prompt;
   struct omma_image_options options = request->image_options;
   const json_t *holder;
   if (!find_media(source, type, where, &media, &holder, error) || (holder && !read_pixels(server, holder, &options, error)) ||
@@ -156,7 +157,7 @@ static bool add_media(const struct ommai_server *server, struct ommai_chat_reque
   struct omma_part *part = add_part(request);
   part->image_options = options;
   part->image_name = name;
-  part->image_name_suffices = server->config.trust_media_uuids;
+  part->image_name_suffices = server->config.settings.trust_media_uuids;
   return ++*count <= limit ||
          ommai_api_fail(error, 400, kind, "At most %" PRId64 " %s(s) may be provided in one prompt.", limit, kind);
 }
@@ -329,7 +330,7 @@ bool ommai_chat_request_read(struct ommai_server *server, const struct ommai_cha
                                          .server = server,
                                          .source = *source,
                                          .root = root,
-                                         .image_options = server->config.image_options,
+                                         .image_options = server->config.settings.image_options,
                                          .texts = json_array()};
   if (!read_processor_options(server, root, &request->image_options, error) ||
       !read_media_options(root, &request->video, error) || !read_messages(server, request, error) ||

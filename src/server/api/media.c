@@ -26,15 +26,16 @@ static bool fail_image(struct ommai_api_error *error, const struct omma_error *c
 
 static bool probe(const struct ommai_server *server, struct ommai_media_file *file, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  if (omma_image_probe(file->bytes, file->size, &server->config.image_limits, &file->header, &cause) == OMMA_OK) return true;
+  if (omma_image_probe(file->bytes, file->size, &server->config.settings.image_limits, &file->header, &cause) == OMMA_OK)
+    return true;
   return fail_image(error, &cause);
 }
 
 bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *file, const struct omma_image_options *options,
                         struct omma_image **image, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  if (omma_image_recall(server->config.model, file->bytes, file->size, &server->config.image_limits, options, image, &cause) !=
-      OMMA_OK) {
+  if (omma_image_recall(server->config.model, file->bytes, file->size, &server->config.settings.image_limits, options, image,
+                        &cause) != OMMA_OK) {
     return fail_image(error, &cause);
   }
   if (!*image) return true;
@@ -48,7 +49,7 @@ bool ommai_media_recall(struct ommai_server *server, struct ommai_media_file *fi
 bool ommai_media_decode(struct ommai_server *server, struct ommai_media_file *file, int64_t max_cpu_ms,
                         struct omma_image **image, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  struct omma_image_limits limits = server->config.image_limits;
+  struct omma_image_limits limits = server->config.settings.image_limits;
   limits.max_cpu_ms = max_cpu_ms;
   enum omma_status status = omma_image_decode(file->bytes, file->size, &limits, image, &cause);
   ommai_media_file_free(server, file);

@@ -24,6 +24,9 @@
 #define N_WINDOW 4
 #define N_PARALLEL 16
 #define MAX_REPLY_BYTES (INT64_C(128) << 20)
+/* Of a process that renders a page. */
+#define RENDER_BYTES (INT64_C(1) << 30)
+#define RENDER_SECONDS 60
 /* How often one that waits looks whether its client is still there. */
 #define LOOK_NS INT64_C(200000000)
 
@@ -213,8 +216,8 @@ static bool choose_pages(struct ocr *ocr) {
   bool *wanted = ommai_allocate(ocr->allocator, n_all, sizeof *wanted);
   int64_t n = 0;
   if (wanted)
-    n = ommai_ocr_request_pages(&ocr->request, ocr->source.n_pages, ocr->call->server->config.documents.max_pages, wanted,
-                                &error);
+    n = ommai_ocr_request_pages(&ocr->request, ocr->source.n_pages, ocr->call->server->config.settings.max_document_pages,
+                                wanted, &error);
   ocr->pages = n ? ommai_allocate(ocr->allocator, (size_t)n, sizeof *ocr->pages) : NULL;
   if (!wanted || (n && !ocr->pages)) ommai_api_fail_memory(&error);
   if (ocr->pages) ocr->n_pages = n;
@@ -284,7 +287,6 @@ static void run(struct ommai_job *job) {
 /* ---- the request ---- */
 
 static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
-  const struct ommai_document_limits *limits = &call->server->config.documents;
   struct ocr *ocr = ommai_allocate(call->allocator, 1, sizeof *ocr);
   if (!ocr) return NULL;
   *ocr = (struct ocr){.job.run = run,
@@ -292,7 +294,7 @@ static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
                       .allocator = call->allocator,
                       .root = json_incref(root),
                       .source.descriptor = -1,
-                      .limits = {limits->max_process_bytes, limits->max_pixels, limits->seconds, is_over, ocr}};
+                      .limits = {RENDER_BYTES, call->config->settings.max_page_pixels, RENDER_SECONDS, is_over, ocr}};
   ommai_http_call_keep(call);
   ommai_text_init(&ocr->reply, call->allocator);
   pthread_mutex_init(&ocr->lock, NULL);
@@ -305,7 +307,7 @@ static bool check_server(const struct ommai_server *server, struct ommai_api_err
     return ommai_api_fail(error, 400, NULL,
                           "This server reads no documents (--max-documents 0, or requests without a socket).");
   }
-  return server->config.limit_images > 0 ||
+  return server->config.settings.limit_images_per_prompt > 0 ||
          ommai_api_fail(error, 400, NULL, "This server takes no images (--limit-mm-per-prompt).");
 }
 

@@ -117,8 +117,8 @@ static bool read_own(const struct ommai_server *server, const json_t *root, stru
 }
 
 bool ommai_ocr_is_served(const struct ommai_server *server) {
-  return server->readers && server->config.reads_pdf && server->config.limit_images > 0 && !server->config.info.encoder_only &&
-         server->config.info.task == OMMA_TASK_GENERATE;
+  return server->readers && server->config.reads_pdf && server->config.settings.limit_images_per_prompt > 0 &&
+         !server->config.info.encoder_only && server->config.info.task == OMMA_TASK_GENERATE;
 }
 
 bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,

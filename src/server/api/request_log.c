@@ -23,7 +23,7 @@ static void add_sampling(struct ommai_log_line *line, const struct ommai_answer_
 /* False where they are not asked for. */
 static bool begin_request(const struct ommai_http_call *call, const char *model, struct ommai_log_line *line) {
   const struct ommai_server_config *config = call->config;
-  if (!config->log.put || !config->log_requests) return false;
+  if (!config->log.put || !config->settings.log_requests) return false;
   ommai_log_line_begin(line, call->allocator, config->log.json, "info", "request");
   ommai_log_line_string(line, "client", call->access.client);
   ommai_log_line_string(line, "path", call->access.path);

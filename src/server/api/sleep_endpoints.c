@@ -112,7 +112,7 @@ static void end(struct ommai_sleep_step *step, const struct ommai_api_error *err
 /* ---- endpoints ---- */
 
 static bool check_enabled(const struct ommai_http_call *call, struct ommai_api_error *error) {
-  if (call->config->enable_sleep_mode) return true;
+  if (call->config->settings.enable_sleep_mode) return true;
   ommai_api_fail(error, 404, NULL, "Not Found: this server was started without --enable-sleep-mode.");
   error->type = "Not Found";
   return false;

@@ -167,7 +167,7 @@ static bool compile(struct ommai_server *server, struct wish *wish, bool make, s
 
 bool ommai_structured_output_read(struct ommai_server *server, const json_t *root, bool make, struct omma_grammar **grammar,
                                   struct ommai_api_error *error) {
-  struct wish wish = {.options.compact_json = server->config.compact_json};
+  struct wish wish = {.options.compact_json = server->config.settings.compact_json};
   *grammar = NULL;
   if (!read_response_format(root, &wish, error) || !read_structured_outputs(root, &wish, error) ||
       !read_old_fields(root, &wish, error)) {

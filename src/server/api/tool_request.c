@@ -81,7 +81,8 @@ static bool read_named(const json_t *choice, struct ommai_tool_request *request,
 static bool read_word(const struct ommai_server *server, const char *word, struct ommai_tool_request *request,
                       struct ommai_api_error *error) {
   if (!strcmp(word, "none")) {
-    if (server->config.exclude_unused_tools || !server->config.info.chat_template_has_tools) request->tools = NULL;
+    if (server->config.settings.exclude_tools_when_tool_choice_none || !server->config.info.chat_template_has_tools)
+      request->tools = NULL;
     return true;
   }
   if (!strcmp(word, "required")) {
@@ -177,7 +178,7 @@ static enum omma_status compile(struct ommai_server *server, const json_t *schem
   const struct omma_grammar_options options = {.kind = OMMA_GRAMMAR_JSON_SCHEMA,
                                                .text = text,
                                                .text_size = text ? strlen(text) : 0,
-                                               .compact_json = server->config.compact_json};
+                                               .compact_json = server->config.settings.compact_json};
   *cause = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   enum omma_status status =
       text ? ommai_grammar_cache_get(&server->grammars, server->config.model, &options, make, grammar, cause)

@@ -44,11 +44,59 @@ enum ommai_tool_format {
 
 struct ommai_kv_publisher; /* server/publish/kv_publisher.h */
 
+/* Numbers and switches, which all threads read as they were given. */
+struct ommai_server_settings {
+  bool metrics_without_key; /* /metrics is open to those without a key */
+
+  int64_t limit_images_per_prompt, limit_videos_per_prompt;
+  struct omma_image_limits image_limits;
+  /* default min/max pixels; a request may have its own, none above this max_pixels */
+  struct omma_image_options image_options;
+  /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all
+   * others see. Else a uuid only distinguishes what is the same. */
+  bool trust_media_uuids;
+  int64_t media_cpu_ms;       /* processor time for decoding the images of one request */
+  int64_t max_document_pages; /* of a request of /v1/ocr */
+  int64_t max_page_pixels;
+
+  /* Where it is given, requests without a seed of their own get one that follows from it and from
+   * how many such came before; else a random one. */
+  struct ommai_optional_integer seed;
+  /* structured output in JSON has no blanks and line breaks between tokens, where the request
+   * does not set it */
+  bool compact_json;
+  bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
+  bool enable_sleep_mode;                   /* /sleep and /wake_up are served */
+
+  /* Open connections. When there are more, the slowest one without a complete request is closed;
+   * where all have one, the new one gets 503 from all but the endpoints that report how the server
+   * is. */
+  int max_connections;
+  /* the same for one client address, or one /64 of IPv6; 0: no limit; not given: 3/4 of them */
+  struct ommai_optional_integer max_connections_per_address;
+  int64_t idle_timeout_ns; /* without traffic, unless the server is at work on it */
+  int64_t head_timeout_ns; /* from a head's first byte, or a new connection, to its end */
+  int64_t body_timeout_ns; /* from the head to the last byte of the body */
+  int64_t min_body_rate;   /* bytes a second of a body, over any body_rate_window_ns; 0: any */
+  int64_t body_rate_window_ns;
+  int64_t keep_alive_ns; /* a comment line goes out after so much silence in a stream */
+  int64_t leave_ns;      /* how long destroy serves new requests, while checks get 503 */
+  int64_t drain_ns;      /* how long destroy lets running requests go on */
+
+  /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
+  bool log_access;
+  /* with log_access: after this time another line for a request whose images are encoded */
+  int64_t progress_log_ns;
+  /* a line per chat or completion when it is understood: its id and settings */
+  bool log_requests;
+};
+
 /* Begins as ommai_server_options_default leaves it. All strings are copied. */
 struct omma_server_options {
   /* no socket: requests come from server/api/batch_request.h alone; what concerns connections has
    * no meaning */
   bool offline;
+  struct ommai_server_settings settings;
   const char *host; /* address or name to listen on */
   int port;         /* 0: any free one */
   /* path of a Unix domain socket to listen on instead; NULL: none. Its file goes with the server */
@@ -62,7 +110,6 @@ struct omma_server_options {
    * /version and the page; none: open. Only hashes are kept. An empty key is refused. */
   const char *const *api_keys;
   size_t n_api_keys;
-  bool metrics_without_key; /* nor on /metrics */
   struct omma_cross_origin_options cross_origin;
   bool no_page; /* nothing at /. Else the page there is served without a key, and asks for it */
   /* What public addresses have before the paths, such as "/models", behind a proxy that takes it
@@ -73,16 +120,6 @@ struct omma_server_options {
   /* Of all requests being received or parsed; not given: 8 bodies of full size. Where one does not
    * fit, the slowest of those being received gives up its place and gets 503. */
   struct ommai_optional_integer max_total_body_bytes;
-  int64_t limit_images_per_prompt, limit_videos_per_prompt;
-  struct omma_image_limits image_limits;
-  /* default min/max pixels; a request may have its own, none above this max_pixels */
-  struct omma_image_options image_options;
-  /* Where it is given, requests without a seed of their own get one that follows from it and from
-   * how many such came before; else a random one. */
-  struct ommai_optional_integer seed;
-  /* structured output in JSON has no blanks and line breaks between tokens, where the request
-   * does not set it */
-  bool compact_json;
   /* Answers begin with reasoning between the marks that this parser looks for
    * (omma_reasoning_find), which is sent apart; NULL: they are one text. The configuration is
    * vLLM's JSON object: {"reasoning_end_str": TEXT} sets what ends reasoning whose budget is used
@@ -91,8 +128,7 @@ struct omma_server_options {
   /* Tools that answers may call by themselves (tool_choice "auto"), and how the model writes calls,
    * a name of omma_tool_parser_find. Both or none; other choices need neither. */
   bool enable_auto_tool_choice;
-  const char *tool_call_parser;             /* NULL: none */
-  bool exclude_tools_when_tool_choice_none; /* the prompt has no tools then */
+  const char *tool_call_parser; /* NULL: none */
   /* directory whose files may be named as file:// URLs; NULL: none */
   const char *allowed_local_media_path;
   /* hosts, by exact name, whose images are fetched by http(s); none: nothing is */
@@ -100,10 +136,6 @@ struct omma_server_options {
   /* those hosts may have private, loopback or link-local addresses */
   bool allow_private_media_addresses;
   int64_t media_timeout_ms; /* of all of a request's fetches together */
-
-  /* An image's uuid stands for its pixels in the caches: whoever names it first decides what all
-   * others see. Else a uuid only distinguishes what is the same. */
-  bool trust_media_uuids;
 
   /* Of a model opened with encoder_only, whose embeddings are published: kept for GET
    * /v1/encodings/KEY in that many bytes (0: none) for that long (0: until their place is needed),
@@ -115,7 +147,6 @@ struct omma_server_options {
 
   /* memory that images of all requests take while they are decoded, codecs included */
   int64_t max_media_bytes;
-  int64_t media_cpu_ms; /* processor time for decoding the images of one request */
 
   int64_t max_grammar_bytes; /* of all compiled grammars of running requests and those kept */
   int64_t max_grammar_ms;    /* processor time for compiling one */
@@ -123,32 +154,16 @@ struct omma_server_options {
   /* Documents of /v1/ocr that are read at once, each by a thread of its own; 0: none is. Eight
    * times as many may wait. */
   int max_documents;
-  int64_t max_document_pages; /* of a request */
-  int64_t max_page_pixels;
 
   int n_workers; /* threads that parse, decode and prepare, one of them never at images */
   /* Requests that may wait, for a worker or for the engine; one more gets 503. Not given: as many
    * as the engine's queue_bytes allow. */
   struct ommai_optional_integer max_queued_requests;
-  /* Open connections. When there are more, the slowest one without a complete request is closed;
-   * where all have one, the new one gets 503 from all but the endpoints that report how the server
-   * is. */
-  int max_connections;
-  /* the same for one client address, or one /64 of IPv6; 0: no limit; not given: 3/4 of them */
-  struct ommai_optional_integer max_connections_per_address;
   /* events a slow reader may leave unread before its request is cancelled */
   int64_t max_pending_bytes;
   /* The same of all. While they are more, a request is cancelled that has more than 64 KiB of them
    * and another event. */
   int64_t max_total_pending_bytes;
-  int idle_timeout;      /* seconds without traffic, unless the server is at work on it */
-  int head_timeout;      /* seconds from a head's first byte, or a new connection, to its end */
-  int body_timeout;      /* seconds from the head to the last byte of the body */
-  int64_t min_body_rate; /* bytes a second of a body, over any body_rate_window_ms; 0: any */
-  int64_t body_rate_window_ms;
-  int64_t keep_alive_ms; /* a comment line goes out after so much silence in a stream */
-  int64_t leave_ms;      /* how long destroy serves new requests, while checks get 503 */
-  int64_t drain_ms;      /* how long destroy lets running requests go on */
 
   /* Gets lines without their ends, from any thread, and must be quick; NULL: none. One per internal
    * failure (those that a client sees as status 500), and those asked for below. Keys, texts and
@@ -156,15 +171,8 @@ struct omma_server_options {
   void (*log)(void *context, const char *line);
   void *log_context;
   bool log_json; /* each line is a JSON object, else text */
-  /* a line per request when it is over: client, method, path, status, id, tokens, seconds */
-  bool log_access;
-  const char *unlogged_paths; /* not of these: paths with commas between; NULL: of all */
-  /* with log_access: after this time another line for a request whose images are encoded */
-  int64_t progress_log_ms;
-  /* a line per chat or completion when it is understood: its id and settings */
-  bool log_requests;
-
-  bool enable_sleep_mode; /* /sleep and /wake_up are served */
+  /* no access lines of these: paths with commas between; NULL: of all */
+  const char *unlogged_paths;
 
   /* URL of an OpenTelemetry collector that gets a trace of each request; NULL: none does */
   const char *otlp_traces_endpoint;

@@ -4,6 +4,10 @@
 
 #define OMMAI_VALUES struct omma_server_options
 
+/* Of members in nanoseconds. */
+#define MILLISECOND INT64_C(1000000)
+#define SECOND (1000 * MILLISECOND)
+
 const struct ommai_option ommai_server_address_settings[] = {
     OMMAI_STRING("host", host, "ADDRESS", "address or host name to listen on; 0.0.0.0: all addresses of this machine",
                  .initial = "127.0.0.1"),
@@ -21,14 +25,14 @@ const struct ommai_option ommai_server_address_settings[] = {
     OMMAI_STRING("root-path", root_path, "PATH",
                  "path prefix of a proxy before /v1, such as /models; requests are served with it and without"),
     OMMAI_FLAG("no-page", no_page, "do not serve the web page at /; the page is shown without an API key and asks for one"),
-    OMMAI_FLAG("trust-media-uuids", trust_media_uuids,
+    OMMAI_FLAG("trust-media-uuids", settings.trust_media_uuids,
                "identify an image by the uuid that a client sends instead of by its content: whoever uses a uuid first decides "
                "which image it means"),
     {.name = NULL},
 };
 
 const struct ommai_option ommai_server_access_settings[] = {
-    OMMAI_FLAG("metrics-without-key", metrics_without_key, "serve /metrics without an API key"),
+    OMMAI_FLAG("metrics-without-key", settings.metrics_without_key, "serve /metrics without an API key"),
     OMMAI_FLAG("allow-credentials", cross_origin.credentials, "let these pages send cookies and other credentials (CORS)"),
     {.name = NULL},
 };
@@ -37,7 +41,7 @@ const struct ommai_option ommai_server_request_settings[] = {
     OMMAI_WORDS("served-model-name", served_model_names, "NAME", "model names that requests may use",
                 .otherwise = "the last part of the model's path, and the path itself", .elsewhere = "-a --alias"),
     OMMAI_INTEGER(
-        "seed", seed, "N", 0, INT64_MAX,
+        "seed", settings.seed, "N", 0, INT64_MAX,
         "seed of requests that have none, each sampled differently: the same requests in the same order get the same answers",
         .otherwise = "random", .elsewhere = "-s"),
     OMMAI_STRING("reasoning-parser", reasoning_parser, "NAME",
@@ -54,7 +58,7 @@ const struct ommai_option ommai_server_request_settings[] = {
                  "format of the tool calls that the model writes, by vLLM's names: hermes is <tool_call> around JSON; an "
                  "unknown name lists the known ones",
                  .otherwise = "none"),
-    OMMAI_FLAG("exclude-tools-when-tool-choice-none", exclude_tools_when_tool_choice_none,
+    OMMAI_FLAG("exclude-tools-when-tool-choice-none", settings.exclude_tools_when_tool_choice_none,
                "leave tools out of the prompt of a request with tool_choice \"none\""),
     OMMAI_SIZE("max-body-bytes", max_body_bytes, "SIZE", 1024, (int64_t)1 << 40,
                "maximum size of a request body, images included", .initial = "64M"),
@@ -79,13 +83,13 @@ const struct ommai_option ommai_server_media_settings[] = {
                "allow private, loopback and link-local addresses of these hosts"),
     OMMAI_STRING("allowed-local-media-path", allowed_local_media_path, "DIR",
                  "directory of the files that requests may name as file:// URLs", .otherwise = "none"),
-    OMMAI_SIZE("max-image-pixels", image_limits.max_pixels, "SIZE", 1, INT32_MAX,
+    OMMAI_SIZE("max-image-pixels", settings.image_limits.max_pixels, "SIZE", 1, INT32_MAX,
                "maximum number of pixels of an image before it is resized", .initial = "178956970"),
     OMMAI_SIZE("max-decode-bytes", max_media_bytes, "SIZE", 1 << 20, (int64_t)1 << 40,
                "memory for decoding the images of all requests, codecs included; requests wait for their share, and one that "
                "needs more is refused",
                .initial = "1536M"),
-    OMMAI_INTEGER("max-decode-seconds", media_cpu_ms, "N", 1, 86400,
+    OMMAI_INTEGER("max-decode-seconds", settings.media_cpu_ms, "N", 1, 86400,
                   "CPU time in seconds for decoding the images of one request", .initial = "30", .factor = 1000),
     {.name = NULL},
 };
@@ -101,33 +105,34 @@ const struct ommai_option ommai_server_limit_settings[] = {
         "max-documents", max_documents, "N", 0, 64,
         "documents of /v1/ocr that are read at once; eight times as many wait, one more gets status 503; 0: none is read",
         .initial = "2"),
-    OMMAI_INTEGER("max-document-pages", max_document_pages, "N", 1, 1000000, "maximum number of pages of such a request",
-                  .initial = "1000"),
-    OMMAI_SIZE("max-page-pixels", max_page_pixels, "SIZE", 1 << 16, 1 << 28, "maximum number of pixels of such a page",
+    OMMAI_INTEGER("max-document-pages", settings.max_document_pages, "N", 1, 1000000,
+                  "maximum number of pages of such a request", .initial = "1000"),
+    OMMAI_SIZE("max-page-pixels", settings.max_page_pixels, "SIZE", 1 << 16, 1 << 28, "maximum number of pixels of such a page",
                .initial = "16m"),
-    OMMAI_INTEGER("max-connections", max_connections, "N", 1, 1 << 20,
+    OMMAI_INTEGER("max-connections", settings.max_connections, "N", 1, 1 << 20,
                   "maximum number of open connections; one more closes the slowest without a complete request; health checks "
                   "always get in",
                   .initial = "4096"),
-    OMMAI_INTEGER("max-connections-per-address", max_connections_per_address, "N", 0, 1 << 20,
+    OMMAI_INTEGER("max-connections-per-address", settings.max_connections_per_address, "N", 0, 1 << 20,
                   "the same per client address; 0: no limit", .otherwise = "three quarters of --max-connections"),
-    OMMAI_INTEGER("idle-timeout", idle_timeout, "SECONDS", 1, 1 << 20, "seconds for which an idle connection is kept open",
-                  .initial = "120"),
-    OMMAI_INTEGER("head-timeout", head_timeout, "SECONDS", 1, 1 << 20,
-                  "seconds in which the head of a request (its line and headers) must arrive", .initial = "20"),
-    OMMAI_INTEGER("body-timeout", body_timeout, "SECONDS", 1, 1 << 20, "seconds in which the body of a request must arrive",
-                  .initial = "120"),
-    OMMAI_SIZE("min-body-rate", min_body_rate, "SIZE", 0, (int64_t)1 << 30,
+    OMMAI_INTEGER("idle-timeout", settings.idle_timeout_ns, "SECONDS", 1, 1 << 20,
+                  "seconds for which an idle connection is kept open", .initial = "120", .factor = SECOND),
+    OMMAI_INTEGER("head-timeout", settings.head_timeout_ns, "SECONDS", 1, 1 << 20,
+                  "seconds in which the head of a request (its line and headers) must arrive", .initial = "20",
+                  .factor = SECOND),
+    OMMAI_INTEGER("body-timeout", settings.body_timeout_ns, "SECONDS", 1, 1 << 20,
+                  "seconds in which the body of a request must arrive", .initial = "120", .factor = SECOND),
+    OMMAI_SIZE("min-body-rate", settings.min_body_rate, "SIZE", 0, (int64_t)1 << 30,
                "minimum bytes per second of a request body, over any 10 seconds; 0: no minimum", .initial = "1K"),
-    OMMAI_INTEGER("shutdown-delay", leave_ms, "SECONDS", 0, 1 << 20,
+    OMMAI_INTEGER("shutdown-delay", settings.leave_ns, "SECONDS", 0, 1 << 20,
                   "seconds for which new requests are still served after SIGTERM or Ctrl-C, while health checks already get "
                   "503 and load balancers turn to other servers; --shutdown-timeout begins after it",
-                  .initial = "0", .factor = 1000),
-    OMMAI_INTEGER("shutdown-timeout", drain_ms, "SECONDS", 0, 1 << 20,
+                  .initial = "0", .factor = SECOND),
+    OMMAI_INTEGER("shutdown-timeout", settings.drain_ns, "SECONDS", 0, 1 << 20,
                   "seconds for which running requests may continue after SIGTERM or Ctrl-C; meanwhile health checks and new "
                   "requests get 503; a second signal ends the server at once",
-                  .initial = "5", .factor = 1000),
-    OMMAI_FLAG("enable-sleep-mode", enable_sleep_mode,
+                  .initial = "5", .factor = SECOND),
+    OMMAI_FLAG("enable-sleep-mode", settings.enable_sleep_mode,
                "serve POST /sleep, after which requests get 503 and the memory of all caches is the system's, and /wake_up"),
     {.name = NULL},
 };
@@ -154,19 +159,19 @@ const struct ommai_option ommai_server_encoding_settings[] = {
 };
 
 const struct ommai_option ommai_server_inner_settings[] = {
-    OMMAI_INTEGER("limit-images", limit_images_per_prompt, "N", 0, INT32_MAX, "images of a prompt", .initial = "64"),
-    OMMAI_INTEGER("limit-videos", limit_videos_per_prompt, "N", 0, INT32_MAX, "videos of a prompt", .initial = "64"),
+    OMMAI_INTEGER("limit-images", settings.limit_images_per_prompt, "N", 0, INT32_MAX, "images of a prompt", .initial = "64"),
+    OMMAI_INTEGER("limit-videos", settings.limit_videos_per_prompt, "N", 0, INT32_MAX, "videos of a prompt", .initial = "64"),
     OMMAI_INTEGER("media-timeout-ms", media_timeout_ms, "MS", 1, INT32_MAX, "for fetching the media of a request",
                   .initial = "10000"),
     OMMAI_SIZE("max-pending-bytes", max_pending_bytes, "SIZE", 1, INT64_MAX, "events that one client has not read",
                .initial = "4M"),
     OMMAI_SIZE("max-total-pending-bytes", max_total_pending_bytes, "SIZE", 1, INT64_MAX, "the same of all", .initial = "1G"),
-    OMMAI_INTEGER("body-rate-window-ms", body_rate_window_ms, "MS", 1, INT32_MAX, "over which --min-body-rate counts",
-                  .initial = "10000"),
-    OMMAI_INTEGER("keep-alive-ms", keep_alive_ms, "MS", 1, INT32_MAX, "silence of a stream before a comment line",
-                  .initial = "5000"),
-    OMMAI_INTEGER("progress-log-ms", progress_log_ms, "MS", 1, INT32_MAX, "until a request has a line about its encoding",
-                  .initial = "5000"),
+    OMMAI_INTEGER("body-rate-window-ms", settings.body_rate_window_ns, "MS", 1, INT32_MAX, "over which --min-body-rate counts",
+                  .initial = "10000", .factor = MILLISECOND),
+    OMMAI_INTEGER("keep-alive-ms", settings.keep_alive_ns, "MS", 1, INT32_MAX, "silence of a stream before a comment line",
+                  .initial = "5000", .factor = MILLISECOND),
+    OMMAI_INTEGER("progress-log-ms", settings.progress_log_ns, "MS", 1, INT32_MAX,
+                  "until a request has a line about its encoding", .initial = "5000", .factor = MILLISECOND),
     {.name = NULL},
 };
 

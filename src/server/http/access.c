@@ -103,13 +103,13 @@ void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage sta
   int64_t now_ns = ommai_clock_ns();
   pthread_mutex_lock(&call->lock); /* several engines may work on a request */
   bool begun = !access->logged_ns || stage != access->logged_stage;
-  bool due = !begun && done < total && now_ns - access->logged_ns >= server->config.progress_log_ns;
+  bool due = !begun && done < total && now_ns - access->logged_ns >= server->config.settings.progress_log_ns;
   if (begun || due) {
     access->logged_stage = stage;
     access->logged_ns = now_ns;
   }
   pthread_mutex_unlock(&call->lock);
-  if (!due || !server->config.log.put || !server->config.log_access) return;
+  if (!due || !server->config.log.put || !server->config.settings.log_access) return;
   ommai_log_line_begin(&line, call->allocator, server->config.log.json, "info", "progress");
   ommai_log_line_string(&line, "request_id", call->request_id);
   ommai_log_line_string(&line, "stage", ommai_stage_name(stage));

@@ -22,6 +22,6 @@ void ommai_access_end(struct ommai_http_call *call, bool complete);
 const char *ommai_stage_name(enum omma_stage stage);
 
 /* Engine's thread, at each piece of work on images and prompt: notes it for the trace, and writes a
- * line where they take long, every server->config.progress_log_ns. */
+ * line where they take long, every server->config.settings.progress_log_ns. */
 void ommai_access_log_progress(struct ommai_http_call *call, enum omma_stage stage, int64_t done, int64_t total,
                                int64_t n_images);

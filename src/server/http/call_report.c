@@ -47,7 +47,8 @@ static void log_access(const struct ommai_call_report *report) {
   const struct ommai_server *server = report->server;
   const struct ommai_access *access = report->access;
   struct ommai_log_line line;
-  if (!server->config.log.put || !server->config.log_access || is_listed(server->config.unlogged_paths, access->path)) return;
+  if (!server->config.log.put || !server->config.settings.log_access || is_listed(server->config.unlogged_paths, access->path))
+    return;
   ommai_log_line_begin(&line, server->config.allocator, server->config.log.json, "info", "access");
   ommai_log_line_string(&line, "client", access->client);
   ommai_log_line_string(&line, "method", access->method);

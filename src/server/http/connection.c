@@ -169,7 +169,8 @@ static bool shut_down_slowest(struct ommai_server *server, const struct ommai_co
 static bool make_room(struct ommai_server *server, const struct ommai_connection *own) {
   int64_t n_open = 0, n_of_client = 0, now_ns = ommai_clock_ns();
   const struct ommai_connection *connection;
-  if (server->n_connections <= ommai_min_i64(server->config.max_connections, server->config.max_connections_per_address))
+  if (server->n_connections <=
+      ommai_min_i64(server->config.settings.max_connections, server->config.settings.max_connections_per_address.value))
     return true;
   LIST_FOREACH(connection, &server->connections, listed) {
     bool young = !connection->admitted && now_ns - connection->request_ns < YOUNG_NS;
@@ -177,16 +178,17 @@ static bool make_room(struct ommai_server *server, const struct ommai_connection
     n_open++;
     n_of_client += !memcmp(connection->address, own->address, sizeof own->address);
   }
-  if (n_of_client > server->config.max_connections_per_address) {
+  if (n_of_client > server->config.settings.max_connections_per_address.value) {
     return shut_down_slowest(server, own, &(struct closable){.client = own->address, .min_age_ns = YOUNG_NS});
   }
-  return n_open <= server->config.max_connections || shut_down_slowest(server, own, &(struct closable){.min_age_ns = YOUNG_NS});
+  return n_open <= server->config.settings.max_connections ||
+         shut_down_slowest(server, own, &(struct closable){.min_age_ns = YOUNG_NS});
 }
 
 /* Makes room for one that is new, so that there is always some for health checks: at the expense of
  * anybody, but the limits themselves wait for a request. */
 static void keep_spare_room(struct ommai_server *server, const struct ommai_connection *own) {
-  if (server->n_connections > server->config.max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
+  if (server->n_connections > server->config.settings.max_connections + OMMAI_CHECK_CONNECTIONS / 2) {
     if (!shut_down_slowest(server, own, &(struct closable){0}))
       shut_down_slowest(server, own, &(struct closable){.unread = true});
   }
@@ -282,11 +284,11 @@ struct ommai_http_call *ommai_connection_hang_up(struct ommai_server *server, ui
 /* A body must come at the minimum rate in each window. */
 static bool body_stalls(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
   int64_t window_ns = now_ns - connection->window_ns;
-  if (window_ns < server->config.body_rate_window_ns) return false;
+  if (window_ns < server->config.settings.body_rate_window_ns) return false;
   uint64_t so_far = received(connection), came = so_far - connection->window_received;
   connection->window_ns = now_ns;
   connection->window_received = so_far;
-  return so_far && (double)came < (double)server->config.min_body_rate * (double)window_ns / (double)SECOND_NS;
+  return so_far && (double)came < (double)server->config.settings.min_body_rate * (double)window_ns / (double)SECOND_NS;
 }
 
 /* The client reads, but all the while there is more for it than it takes: as long as an idle
@@ -295,21 +297,23 @@ static bool answer_stalls(const struct ommai_server *server, struct ommai_connec
   int waiting = 0;
   uint64_t taken;
   if (!read_counter(connection, offsetof(struct tcp_info, tcpi_bytes_acked), &taken)) return false;
-  double enough = (double)server->config.min_body_rate * (double)server->config.idle_timeout_ns / (double)SECOND_NS;
+  double enough =
+      (double)server->config.settings.min_body_rate * (double)server->config.settings.idle_timeout_ns / (double)SECOND_NS;
   if (ioctl(connection->descriptor, SIOCOUTQ, &waiting) || waiting == 0 ||
       (double)(taken - connection->window_received) >= enough) {
     connection->window_ns = now_ns;
     connection->window_received = taken;
   }
-  return now_ns - connection->window_ns > server->config.idle_timeout_ns;
+  return now_ns - connection->window_ns > server->config.settings.idle_timeout_ns;
 }
 
 static bool is_late(const struct ommai_server *server, struct ommai_connection *connection, int64_t now_ns) {
   int64_t waited_ns = now_ns - connection->since_ns;
   switch (connection->stage) {
-    case OMMAI_STAGE_IDLE: return waited_ns > server->config.idle_timeout_ns;
-    case OMMAI_STAGE_HEAD: return waited_ns > server->config.head_timeout_ns;
-    case OMMAI_STAGE_BODY: return waited_ns > server->config.body_timeout_ns || body_stalls(server, connection, now_ns);
+    case OMMAI_STAGE_IDLE: return waited_ns > server->config.settings.idle_timeout_ns;
+    case OMMAI_STAGE_HEAD: return waited_ns > server->config.settings.head_timeout_ns;
+    case OMMAI_STAGE_BODY:
+      return waited_ns > server->config.settings.body_timeout_ns || body_stalls(server, connection, now_ns);
     case OMMAI_STAGE_ANSWER: return answer_stalls(server, connection, now_ns);
   }
   return false;

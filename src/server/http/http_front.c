@@ -85,8 +85,8 @@ static bool has_key(const struct ommai_server *server, struct MHD_Connection *mh
 static bool check_access(struct ommai_http_call *call, struct MHD_Connection *mhd, const char *path,
                          struct ommai_api_error *error) {
   struct ommai_server *server = call->server;
-  if (server->api_keys.count && ommai_route_needs_key(path, server->config.metrics_without_key, server->page != NULL) &&
-      !has_key(server, mhd)) {
+  if (server->api_keys.count &&
+      ommai_route_needs_key(path, server->config.settings.metrics_without_key, server->page != NULL) && !has_key(server, mhd)) {
     ommai_api_fail(error, 401, NULL, "Unauthorized: a valid API key is needed (Authorization: Bearer KEY, or x-api-key: KEY).");
     return body_bytes(mhd) ? refuse_now(call) : false;
   }
@@ -444,8 +444,8 @@ enum omma_status ommai_http_start(struct ommai_server *server, struct omma_error
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                    (server->tls.certificate ? MHD_USE_TLS : 0);
   list_options(server, options);
-  unsigned max_connections = (unsigned)server->config.max_connections + OMMAI_CHECK_CONNECTIONS;
-  unsigned idle_timeout = (unsigned)(server->config.idle_timeout_ns / 1000000000);
+  unsigned max_connections = (unsigned)server->config.settings.max_connections + OMMAI_CHECK_CONNECTIONS;
+  unsigned idle_timeout = (unsigned)(server->config.settings.idle_timeout_ns / 1000000000);
   server->daemon = MHD_start_daemon(
       flags, 0, NULL, NULL, handle_access, server, MHD_OPTION_EXTERNAL_LOGGER, look_at_complaint, server,
       MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_CONNECTION_TIMEOUT,

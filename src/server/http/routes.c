@@ -118,7 +118,7 @@ bool ommai_route_is_page(const struct ommai_route *route) { return route->handle
 bool ommai_route_is_offered(const struct ommai_route *route, const struct ommai_server_config *config) {
   if (route->handle == ommai_endpoint_encoding) return config->info.encoder_only;
   bool of_sleep = route->handle == ommai_endpoint_sleep || route->handle == ommai_endpoint_wake_up;
-  return !of_sleep || config->enable_sleep_mode;
+  return !of_sleep || config->settings.enable_sleep_mode;
 }
 
 bool ommai_route_is_for_checks(const struct ommai_route *route) {

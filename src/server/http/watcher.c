@@ -32,7 +32,7 @@ static void tick(struct ommai_server *server) {
   pthread_mutex_lock(&server->list_lock);
   struct ommai_http_call *call;
   LIST_FOREACH(call, &server->calls, listed) {
-    if (atomic_load(&call->body_complete)) ommai_http_call_keep_alive(call, now - server->config.keep_alive_ns);
+    if (atomic_load(&call->body_complete)) ommai_http_call_keep_alive(call, now - server->config.settings.keep_alive_ns);
   }
   ommai_connection_expire(server, now);
   pthread_mutex_unlock(&server->list_lock);
@@ -50,7 +50,9 @@ static void *watch(void *context) {
   pthread_setname_np(pthread_self(), "omma-watcher");
   struct ommai_watcher *watcher = context;
   struct epoll_event events[EVENTS_PER_WAIT];
-  int64_t tick_ns = watcher->server->config.keep_alive_ns / 2 < TICK_NS ? watcher->server->config.keep_alive_ns / 2 : TICK_NS;
+  int64_t tick_ns = watcher->server->config.settings.keep_alive_ns / 2 < TICK_NS
+                        ? watcher->server->config.settings.keep_alive_ns / 2
+                        : TICK_NS;
   int64_t last_tick = ommai_clock_ns();
   for (;;) {
     int n_events = epoll_wait(watcher->epoll, events, EVENTS_PER_WAIT, (int)(tick_ns / 1000000) + 1);

@@ -15,16 +15,10 @@
 #define OMMAI_MAX_MODEL_NAMES 16
 #define OMMAI_MAX_MEDIA_HOSTS 256
 
-/* Of documents (/v1/ocr). */
-struct ommai_document_limits {
-  int64_t max_pages;                     /* of a request */
-  int64_t max_pixels, max_process_bytes; /* of a page; of a process that renders one */
-  int seconds;                           /* of such a process */
-};
-
 /* What a server was made with: set at its creation, read by every thread. */
 struct ommai_server_config {
   const struct omma_allocator *allocator;
+  struct ommai_server_settings settings; /* limits that were not given, or 0 for none, replaced */
   const struct omma_model *model;
   struct omma_model_info info;
   char *model_names[OMMAI_MAX_MODEL_NAMES];
@@ -34,43 +28,24 @@ struct ommai_server_config {
   int64_t created; /* seconds of the calendar */
 
   /* Who may ask, and from where. */
-  bool metrics_without_key;
   struct ommai_cross_origin cross_origin;
   char *root_path; /* of the public addresses; NULL: none */
 
   /* What requests may hold. */
   struct ommai_media_root media_root;
-  bool trust_media_uuids;
   char *media_hosts[OMMAI_MAX_MEDIA_HOSTS];
   struct ommai_fetch_rules fetch_rules;
   bool fetch_started;
-  int64_t limit_images, limit_videos;
-  struct omma_image_limits image_limits;
-  struct omma_image_options image_options;
-  int64_t media_cpu_ms; /* processor time for the images of one request */
-  bool reads_pdf;       /* poppler's programs were there when the server started */
-  struct ommai_document_limits documents;
+  bool reads_pdf; /* poppler's programs were there when the server started */
 
   /* How answers are made, where a request does not set it. */
-  bool seeded;
-  uint64_t seed;
-  bool compact_json; /* answers in JSON have no blanks */
   struct ommai_reasoning reasoning;
   /* how models write the calls that they choose themselves; NONE: requests may not ask for it */
   enum ommai_tool_format auto_tools;
-  bool exclude_unused_tools; /* tool_choice "none" leaves the tools out of the prompt */
-  bool enable_sleep_mode;
 
-  /* Connections. */
   size_t max_body_bytes, max_total_body_bytes, max_pending_bytes, max_total_pending_bytes;
-  int64_t idle_timeout_ns, head_timeout_ns, body_timeout_ns, keep_alive_ns, leave_ns, drain_ns;
-  int64_t min_body_rate, body_rate_window_ns; /* 0: any rate */
-  int64_t max_connections, max_connections_per_address;
 
-  /* The log. */
   struct ommai_log log;
-  bool log_access, log_requests;
-  int64_t progress_log_ns;
   char *unlogged_paths; /* with commas between, or NULL */
 };
 
