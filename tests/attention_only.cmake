@@ -1,5 +1,5 @@
 # The tests of the operator alone. They need no library, as the operator does: support/bare/ has a small stand-in for cmocka.
-add_library(omma_test_support STATIC support/attention_case.c support/attention_levels.c support/guarded.c support/test.c)
+add_library(omma_test_support STATIC support/attention_case.c support/attention_levels.c support/guarded.c support/random.c support/test.c)
 target_include_directories(omma_test_support PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/support/bare ${CMAKE_CURRENT_SOURCE_DIR}
   ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(omma_test_support PUBLIC omma_attention_static)

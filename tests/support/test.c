@@ -1,6 +1,5 @@
 #include "support/test.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,22 +67,4 @@ void test_fail_every_allocation(enum omma_status (*make)(const struct omma_alloc
   int64_t n = 0;
   while (fail_allocation(make, n, false) != OMMA_OK) assert_true(++n < limit);
   for (int64_t i = 0; i < n; i++) (void)fail_allocation(make, i, true);
-}
-
-uint32_t test_random_u32(struct test_random *random) {
-  random->state += 0x9e3779b97f4a7c15u;
-  uint64_t z = random->state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (uint32_t)((z ^ (z >> 31)) >> 32);
-}
-
-float test_random_normal(struct test_random *random) {
-  double a = ((double)test_random_u32(random) + 1.0) / 4294967297.0;
-  double b = (double)test_random_u32(random) / 4294967296.0;
-  return (float)(sqrt(-2.0 * log(a)) * cos(6.283185307179586 * b));
-}
-
-int64_t test_random_range(struct test_random *random, int64_t low, int64_t high) {
-  return low + (int64_t)(test_random_u32(random) % (uint64_t)(high - low + 1));
 }

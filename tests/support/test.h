@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/random.h"
+
 /* Fails the test with the library's message when `call` does not return OMMA_OK. `error` is the
  * object that was passed. */
 #define assert_ok(call, error)                                                                          \
@@ -72,13 +74,3 @@ void test_allocator_init(struct test_allocator *allocator);
  * allocation alone, without which a call may also do. */
 void test_fail_every_allocation(enum omma_status (*make)(const struct omma_allocator *allocator, struct omma_error *error),
                                 int64_t limit);
-
-/* A seeded generator for test inputs (xoshiro-like quality is not needed; reproducible on every
- * machine is). */
-struct test_random {
-  uint64_t state;
-};
-uint32_t test_random_u32(struct test_random *random);
-float test_random_normal(struct test_random *random);
-/* Uniform in [low, high]. */
-int64_t test_random_range(struct test_random *random, int64_t low, int64_t high);
