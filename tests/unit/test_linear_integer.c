@@ -336,17 +336,15 @@ static void compact_scales_give_the_same_bits(void **state) {
     problem_make(&p, 4 + kind % 12 / 4 * 2, 70, n_in, group, has_minimums, halves ? HALVES : 256,
                  kind % 3 ? OMMA_BF16 : OMMA_F32);
     struct ommai_linear_spec floats = p.spec;
-    floats.shared = 0;
-    floats.has_half_scales = false;
+    floats.shared = floats.has_half_scales = 0;
     assert_true(p.spec.shared == (halves ? 0 : 256) && p.spec.has_half_scales == halves);
     const size_t n_scales = (size_t)(128 * (has_minimums ? 2 : 1) * n_in / group);
     const size_t saved = n_scales * (halves ? 2 : 3) - (halves ? 0 : n_scales * (size_t)group / 256 * 4);
     assert_int_equal(ommai_linear_bytes_for(linear_context, &p.spec) + saved, ommai_linear_bytes_for(linear_context, &floats));
     for (int64_t out = 0; out < 70; out += 23) {
       for (int64_t k = 0; k < n_in; k += 37) {
-        const int64_t at = out * (n_in / group) + k / group;
-        float product = p.stored.scales[at] * (float)(p.stored.q[out * n_in + k] - p.stored.zero);
-        float expected = has_minimums ? product - p.stored.minimums[at] : product;
+        float expected;
+        stored_values(&p.stored, out, k, 1, &expected);
         assert_true(ommai_linear_weight(p.linear, out, k) == expected);
       }
     }
@@ -376,21 +374,16 @@ static void sources_decide_about_scales(void **state) {
   assert_true(ommai_linear_spec_for_stored(linear_context, &sources[1], 1, &spec));
   assert_true(spec.shared == 0);
   for (int i = 0; i < 5; i++) stored_free(all[i]);
-  struct stored half = stored_make(4, 10, 768, 32, true, HALVES), too = stored_make(4, 10, 768, 64, true, HALVES),
-                zero = stored_make(4, 10, 768, 32, false, HALVES), not_half = stored_make(4, 10, 768, 32, true, 0);
-  struct stored *const pairs[][2] = {{&half, &half}, {&half, &too}, {&zero, &zero}, {&half, &zero}, {&not_half, &half}};
+  struct stored half[] = {stored_make(4, 10, 768, 32, true, HALVES), stored_make(4, 10, 768, 64, true, HALVES),
+                          stored_make(4, 10, 768, 32, false, HALVES), stored_make(4, 10, 768, 32, true, 0)};
+  static const int pairs[][2] = {{0, 0}, {0, 1}, {2, 2}, {0, 2}, {3, 0}};
   for (int i = 0; i < 5; i++) {
-    const struct ommai_stored_matrix first = matrix_of(pairs[i][0]), second = matrix_of(pairs[i][1]);
-    spec = dense;
-    sources[0].stored = &first;
-    sources[1].stored = &second;
+    const struct ommai_stored_matrix of[2] = {matrix_of(&half[pairs[i][0]]), matrix_of(&half[pairs[i][1]])};
+    for (int k = 0; k < 2; k++) sources[k].stored = &of[k];
     assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
     assert_true(spec.group == 32 && spec.shared == 0 && spec.has_half_scales == (i < 3));
   }
-  stored_free(&half);
-  stored_free(&too);
-  stored_free(&zero);
-  stored_free(&not_half);
+  for (int i = 0; i < 4; i++) stored_free(&half[i]);
 }
 
 /* Sources of different groups share a layer in groups that divide both; those that cannot are
@@ -427,11 +420,8 @@ static void sources_decide_the_spec(void **state) {
   sources[0].stored = NULL;
   assert_false(ommai_linear_spec_for_stored(linear_context, sources, 1, &spec));
   assert_memory_equal(&spec, &fine, sizeof spec);
-  stored_free(&a);
-  stored_free(&b);
-  stored_free(&whole);
-  stored_free(&wide);
-  stored_free(&narrow);
+  struct stored *const all[] = {&a, &b, &whole, &wide, &narrow};
+  for (int i = 0; i < 5; i++) stored_free(all[i]);
 }
 
 /* Sources of several kinds meet in the format of the widest: each weight is the source's. */
