@@ -51,9 +51,9 @@ void ommai_linear_context_describe(const struct ommai_linear_context *context, c
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Where all sources are stored as integers: makes spec's format, group, has_minimums, shared,
- * has_half_scales and inputs those of a layer that takes them as they are, in the fewest bits that this CPU has kernels
- * for; or, where none does (groups that have no common divisor), of one that loses next to nothing.
- * Else changes nothing and returns false. */
+ * has_half_scales and inputs those of a layer that takes them as they are, in the fewest bits that
+ * this CPU has kernels for; or, where none does (groups that have no common divisor), of one that
+ * loses next to nothing. Else changes nothing and returns false. */
 bool ommai_linear_spec_for_stored(const struct ommai_linear_context *context, const struct ommai_linear_source *sources,
                                   int n_sources, struct ommai_linear_spec *spec);
 

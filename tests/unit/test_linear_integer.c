@@ -25,7 +25,7 @@ struct stored {
   bool has_minimums;
   int8_t *q;                /* [n_out][n_in] */
   float *scales, *minimums; /* [n_out][n_in / group] */
-  int64_t shared;           /* inputs whose scales have factors in common; 0: none have; or HALVES */
+  int64_t shared;           /* inputs whose scales have factors in common, 0, or HALVES */
 };
 enum { HALVES = -1 }; /* scales and minimums are f16 */
 
