@@ -311,10 +311,10 @@ static void store_scales(const struct filling *filling, int64_t column, int64_t 
 static void store_factors(const struct filling *filling, int64_t row, int64_t column, int64_t k) {
   const struct ommai_linear_spec *spec = filling->spec;
   const struct ommai_stored_matrix *stored = filling->source->stored;
-  const int64_t floats = group_scales(spec);
+  const int64_t stride = group_scales(spec);
   struct ommai_scale_factors factors;
   stored->factors(stored->context, filling->source->first_output + row, k / stored->group, &factors);
-  float *scales = filling->scales + k / spec->shared * floats + column;
+  float *scales = filling->scales + k / spec->shared * stride + column;
   scales[0] = factors.scale;
   if (!stored->has_minimums) { /* the zero point times the scale, exactly */
     factors.minimum = (float)stored->zero * factors.scale;
@@ -322,7 +322,7 @@ static void store_factors(const struct filling *filling, int64_t row, int64_t co
   }
   if (spec->has_minimums) scales[PANEL] = factors.minimum;
   for (int64_t g = k / spec->group; g * spec->group < k + stored->group; g++) {
-    int8_t *codes = filling->codes + g * floats + column;
+    int8_t *codes = filling->codes + g * stride + column;
     codes[0] = factors.scale_code;
     if (spec->has_minimums) codes[PANEL] = factors.minimum_code;
   }
@@ -386,15 +386,16 @@ static void sum_task(void *context, int64_t panel, int worker) {
 }
 
 static enum omma_status check_dense(const struct ommai_linear_spec *spec, struct omma_error *error) {
-  if (spec->has_minimums || spec->shared || spec->has_half_scales) {
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT,
-                            spec->has_minimums ? "has_minimums"
-                            : spec->shared     ? "shared"
-                                               : "has_half_scales",
-                            "linear layer: only stored integers have %s",
-                            spec->has_minimums ? "minimums"
-                            : spec->shared     ? "factors of their scales"
-                                               : "scales in f16");
+  const struct {
+    bool asked;
+    const char *field, *what;
+  } of_stored[] = {{spec->has_minimums, "has_minimums", "minimums"},
+                   {spec->shared != 0, "shared", "factors of their scales"},
+                   {spec->has_half_scales, "has_half_scales", "scales in f16"}};
+  for (size_t i = 0; i < sizeof of_stored / sizeof *of_stored; i++) {
+    if (!of_stored[i].asked) continue;
+    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, of_stored[i].field, "linear layer: only stored integers have %s",
+                            of_stored[i].what);
   }
   if (!ommai_integer_traits(spec)->fit) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, "format", "linear layer: only stored integers become %s",

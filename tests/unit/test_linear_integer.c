@@ -371,8 +371,7 @@ static void sources_decide_about_scales(void **state) {
     assert_true(spec.group == (i == 1 ? 16 : 32) && spec.has_minimums && spec.shared == (i == 1 ? 256 : 0));
   }
   struct ommai_linear_spec spec = dense;
-  assert_true(ommai_linear_spec_for_stored(linear_context, &sources[1], 1, &spec));
-  assert_true(spec.shared == 0);
+  assert_true(ommai_linear_spec_for_stored(linear_context, &sources[1], 1, &spec) && spec.shared == 0);
   for (int i = 0; i < 5; i++) stored_free(all[i]);
   struct stored half[] = {stored_make(4, 10, 768, 32, true, HALVES), stored_make(4, 10, 768, 64, true, HALVES),
                           stored_make(4, 10, 768, 32, false, HALVES), stored_make(4, 10, 768, 32, true, 0)};
@@ -401,10 +400,8 @@ static void sources_decide_the_spec(void **state) {
   assert_true(spec.format == OMMAI_FORMAT_INT4 && spec.group == 32 && spec.has_minimums &&
               spec.inputs == OMMAI_INPUTS_SYMMETRIC);
   sources[0].stored = &m[2];
-  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 1, &spec));
-  assert_true(spec.group == 0 && !spec.has_minimums);
-  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
-  assert_true(spec.group == 96);
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 1, &spec) && spec.group == 0 && !spec.has_minimums);
+  assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec) && spec.group == 96);
   const struct ommai_linear_spec exact = spec;
   sources[1].stored = &m[3];
   assert_true(ommai_linear_spec_for_stored(linear_context, sources, 2, &spec));
@@ -560,6 +557,9 @@ static void bad_specs_are_refused(void **state) {
   /* anew */
   assert_ok(ommai_linear_create(linear_context, &symmetric, &taken, 1, NULL, &linear, &error), &error);
   ommai_linear_destroy(linear);
+  symmetric.has_half_scales = true;
+  assert_fails(ommai_linear_create(linear_context, &symmetric, &dense, 1, NULL, &linear, &error), OMMA_ERROR_ARGUMENT,
+               "only stored integers have scales in f16", &error);
   stored_free(&stored);
 }
 
