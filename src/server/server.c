@@ -253,36 +253,21 @@ failed:
   return status;
 }
 
-enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error) {
-  return ommai_api_keys_check(keys, n_keys, error);
-}
-
-enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error) {
+enum omma_status ommai_server_check(const struct omma_server_options *options, struct omma_error *error) {
   struct ommai_reasoning reasoning;
-  return ommai_reasoning_take(parser, config, &reasoning, error);
-}
-
-enum omma_status ommai_server_check_address(const struct omma_server_options *options, struct omma_error *error) {
-  if (options->uds) return ommai_listener_check_unix(options->uds, error);
-  return ommai_listener_check(options->host, options->port, error);
-}
-
-enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error) {
   struct ommai_tls tls;
-  enum omma_status status = ommai_tls_load(options, &ommai_default_allocator, &tls, error);
+  OMMAI_TRY(ommai_api_keys_check(options->api_keys, options->n_api_keys, error));
+  OMMAI_TRY(ommai_reasoning_take(options->reasoning_parser, options->reasoning_config, &reasoning, error));
+  if (options->allowed_media_domains.count) {
+    OMMAI_TRY(ommai_media_fetch_start(error));
+    ommai_media_fetch_end();
+  }
+  if (options->offline) return OMMA_OK;
+  enum omma_status status = ommai_tls_load(&options->tls, &ommai_default_allocator, &tls, error);
   ommai_tls_free(&tls);
-  return status;
-}
-
-enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_error *error) {
-  return ommai_trace_endpoint_check(endpoint, error);
-}
-
-enum omma_status ommai_server_check_media_domains(const struct ommai_strings *domains, struct omma_error *error) {
-  if (!domains->count) return OMMA_OK;
-  OMMAI_TRY(ommai_media_fetch_start(error));
-  ommai_media_fetch_end();
-  return OMMA_OK;
+  if (status == OMMA_OK && options->uds) status = ommai_listener_check_unix(options->uds, error);
+  if (status == OMMA_OK && !options->uds) status = ommai_listener_check(options->host, options->port, error);
+  return status == OMMA_OK ? ommai_trace_endpoint_check(options->otlp_traces_endpoint, error) : status;
 }
 
 int ommai_server_port(const struct ommai_server *server) { return server->port; }

@@ -16,29 +16,12 @@ struct ommai_server;
 enum omma_status ommai_server_create(const struct omma_server_options *options, const struct omma_model *model,
                                      struct omma_engine *engine, struct ommai_server **server, struct omma_error *error);
 
-/* Whether create would take these keys, for those who want to know before a model is loaded.
- * Errors: ARGUMENT (field "api_key"). */
-enum omma_status ommai_server_check_api_keys(const char *const *keys, size_t n_keys, struct omma_error *error);
-
-/* The same of a reasoning parser and its configuration, each of which may be NULL. Errors: ARGUMENT
- * (field "reasoning_parser" or "reasoning_config"), MEMORY. */
-enum omma_status ommai_server_check_reasoning(const char *parser, const char *config, struct omma_error *error);
-
-/* Whether create could listen on the address of these options now, likewise; another program may
- * still take it. Errors: ARGUMENT (field "port", "host" or "uds"), IO. */
-enum omma_status ommai_server_check_address(const struct omma_server_options *options, struct omma_error *error);
-
-/* Whether create would take these files, likewise. Errors: ARGUMENT, FORMAT, IO, UNSUPPORTED (a
- * build without TLS), MEMORY. */
-enum omma_status ommai_server_check_tls(const struct omma_tls_options *options, struct omma_error *error);
-
-/* The same of a collector's URL, which may be NULL. Errors: ARGUMENT, UNSUPPORTED (a build without
- * libcurl), both with the field "otlp_traces_endpoint". */
-enum omma_status ommai_server_check_traces(const char *endpoint, struct omma_error *error);
-
-/* The same of domains that images come from. Errors: UNSUPPORTED (a build without libcurl),
- * INTERNAL. */
-enum omma_status ommai_server_check_media_domains(const struct ommai_strings *domains, struct omma_error *error);
+/* Whether create would take the API keys, the reasoning parser and its configuration, media
+ * domains, and unless these options are offline the address, the files of TLS and the collector's
+ * URL, for those who want to know before a model is loaded. Another program may still take the
+ * address. Errors: ARGUMENT (an option, by field), FORMAT, IO, UNSUPPORTED (a build without libcurl
+ * or TLS), MEMORY, INTERNAL. */
+enum omma_status ommai_server_check(const struct omma_server_options *options, struct omma_error *error);
 
 /* The port listened on; 0: none, or a Unix domain socket. */
 int ommai_server_port(const struct ommai_server *server);

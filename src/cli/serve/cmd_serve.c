@@ -158,7 +158,6 @@ static int serve(const struct values *values, const struct omma_server_options *
 /* Fills the server's options, which point into the values and `held`; the log is not there yet.
  * Returns an exit code. */
 static int read_options(struct values *values, struct held *held, struct omma_server_options *options) {
-  struct omma_error error;
   *options = values->serving.server;
   options->api_keys = held->keys.keys.items;
   options->n_api_keys = held->keys.keys.count;
@@ -168,16 +167,11 @@ static int read_options(struct values *values, struct held *held, struct omma_se
   options->settings.log_access = values->log_level >= OMMAI_LOG_LEVEL_INFO && !values->disable_access_log;
   options->settings.log_requests = values->enable_log_requests && !values->disable_log_requests;
   int code = ommai_open_files_make_room("serve", &options->settings.max_connections);
-  if (code == OMMAI_EXIT_DONE) code = ommai_serving_read("serve", &values->serving, options);
   if (code == OMMAI_EXIT_DONE) code = read_cross_origin(values, held, &options->cross_origin);
   if (code == OMMAI_EXIT_DONE) {
     code = ommai_encoder_node_read("serve", &values->encoder, &values->serving.common, options, &held->ec_transfer_config);
   }
-  if (code != OMMAI_EXIT_DONE) return code;
-  if (ommai_server_check_tls(&options->tls, &error) != OMMA_OK) return ommai_failed_call(&error);
-  if (ommai_server_check_address(options, &error) != OMMA_OK) return ommai_failed_call(&error);
-  if (ommai_server_check_traces(options->otlp_traces_endpoint, &error) != OMMA_OK) return ommai_failed_call(&error);
-  return OMMAI_EXIT_DONE;
+  return code == OMMAI_EXIT_DONE ? ommai_serving_read("serve", &values->serving, options) : code;
 }
 
 static int serve_with(struct values *values, const struct ommai_strings *arguments, struct held *held) {

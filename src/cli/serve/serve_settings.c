@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/json_words.h"
-#include "server/server.h"
 
 #define MAX_FILE_BYTES ((size_t)1 << 20)
 #define MAX_KEYS ((size_t)4096)
@@ -73,17 +72,13 @@ static int take_environment(struct ommai_serve_keys *keys) {
 }
 
 int ommai_serve_keys_collect(const struct ommai_strings *given, const char *file, struct ommai_serve_keys *keys) {
-  struct omma_error error;
   keys->keys.items = ommai_allocate(&ommai_default_allocator, MAX_KEYS, sizeof *keys->keys.items);
   if (!keys->keys.items) return no_memory();
   keys->keys.capacity = MAX_KEYS;
   int code = take_words(given, keys);
   if (code == OMMAI_EXIT_DONE && file) code = take_file(file, keys);
   if (code == OMMAI_EXIT_DONE && !file && !given->count) code = take_environment(keys);
-  if (code != OMMAI_EXIT_DONE) return code;
-  /* Before a model is loaded for minutes. */
-  if (ommai_server_check_api_keys(keys->keys.items, keys->keys.count, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  return ommai_usage_error("serve: %s", error.message);
+  return code;
 }
 
 void ommai_serve_keys_release(struct ommai_serve_keys *keys) {

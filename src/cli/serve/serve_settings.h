@@ -40,10 +40,10 @@ extern const char *const ommai_serve_key_variables[];
 
 /* Collects the keys given as words of the command line, which are wiped there so that the list of
  * processes does not show them, and those of the file (may be NULL), one a line. Where neither is
- * given, OMMA_API_KEY and VLLM_API_KEY of the environment count. An empty key, a file without keys
- * and a variable that is set to nothing are refused: none of them may mean an open server. Returns
- * OMMAI_EXIT_DONE, or another exit code after saying what is wrong, which never shows a key.
- * Release in every case. */
+ * given, OMMA_API_KEY and VLLM_API_KEY of the environment count. A file without keys and a variable
+ * that is set to nothing are refused, and an empty key is by ommai_server_check: none of them may
+ * mean an open server. Returns OMMAI_EXIT_DONE, or another exit code after saying what is wrong,
+ * which never shows a key. Release in every case. */
 int ommai_serve_keys_collect(const struct ommai_strings *given, const char *file, struct ommai_serve_keys *keys);
 
 /* Wipes the keys from memory and frees it. */

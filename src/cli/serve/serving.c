@@ -24,27 +24,20 @@ static const char *const policies[] = {"fcfs", "priority", NULL};
 /* In the order of enum omma_scheduling. */
 static const char *const scheduling_goals[] = {"auto", "latency", "throughput", NULL};
 
-/* Seen here, so that a wrong name does not wait for the model. */
-static int check_reasoning_names(const char *command, const struct omma_server_options *options) {
+/* Seen here, so that what is wrong does not wait for the model. */
+static int check_server(const char *command, const struct omma_server_options *options) {
   struct omma_error error;
-  if (ommai_server_check_reasoning(options->reasoning_parser, options->reasoning_config, &error) == OMMA_OK) {
-    return OMMAI_EXIT_DONE;
+  if (ommai_server_check(options, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
+  if (!strcmp(error.field, "reasoning_parser") || !strcmp(error.field, "reasoning_config")) {
+    return ommai_usage_error("%s: --reasoning-%s: %s", command, error.field + strlen("reasoning_"), error.message);
   }
-  bool parser = strcmp(error.field, "reasoning_parser") == 0;
-  return ommai_usage_error("%s: --reasoning-%s: %s", command, parser ? "parser" : "config", error.message);
+  return strcmp(error.field, "api_key") ? ommai_failed_call(&error) : ommai_usage_error("%s: %s", command, error.message);
 }
 
 static void warn_without_effect(const char *command, const struct omma_server_options *options) {
   if (options->allow_private_media_addresses && !options->allowed_media_domains.count) {
     ommai_warn("%s: --allow-private-media-addresses: nothing is fetched without --allowed-media-domains", command);
   }
-}
-
-/* Likewise. */
-static int check_media_domains(const struct omma_server_options *options) {
-  struct omma_error error;
-  if (ommai_server_check_media_domains(&options->allowed_media_domains, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
-  return ommai_failed_call(&error);
 }
 
 static int check_tools(const char *command, const struct omma_server_options *options) {
@@ -71,12 +64,11 @@ int ommai_serving_read(const char *command, const struct ommai_serving *serving,
     code = ommai_serving_read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser,
                                                  &options->settings.compact_json);
   }
-  if (code == OMMAI_EXIT_DONE) code = check_reasoning_names(command, options);
-  if (code == OMMAI_EXIT_DONE) code = check_media_domains(options);
   if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
   int n_engines;
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &n_engines);
   if (code == OMMAI_EXIT_DONE) code = ommai_serving_check_overrides(command, serving->common.override_generation_config);
+  if (code == OMMAI_EXIT_DONE) code = check_server(command, options);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
   return code;
 }

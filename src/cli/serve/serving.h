@@ -44,8 +44,8 @@ extern const struct ommai_option_group ommai_server_request_options, ommai_serve
 void ommai_serving_begin(void *values);
 
 /* Fills those of the server's options, which begin as a copy of serving->server, that come from
- * JSON, and warns of what has no effect. Returns an exit code; the error has been printed, in the
- * name of `command`. */
+ * JSON, checks what the server would refuse, and warns of what has no effect. Returns an exit code;
+ * the error has been printed, in the name of `command`. */
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options);
 
 /* A model with its engine, and the memory that was estimated for them. */

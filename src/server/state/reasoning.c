@@ -1,6 +1,7 @@
 #include "server/state/reasoning.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -72,8 +73,12 @@ enum omma_status ommai_reasoning_take(const char *parser, const char *config, st
     reasoning->on = parser != NULL;
     return OMMA_OK;
   }
-  OMMAI_TRY(ommai_json_load("reasoning config", config, strlen(config), &root, error));
-  enum omma_status status = read_config(root, parser, reasoning, error);
+  enum omma_status status = ommai_json_load("reasoning config", config, strlen(config), &root, error);
+  if (status != OMMA_OK) {
+    snprintf(error->field, sizeof error->field, "%s", CONFIG);
+    return status;
+  }
+  status = read_config(root, parser, reasoning, error);
   json_decref(root);
   reasoning->on = status == OMMA_OK;
   return status;

@@ -19,7 +19,7 @@ struct ommai_reasoning {
 
 /* Takes the marks of a parser (NULL: none), and of vLLM's --reasoning-config (NULL: none) what is
  * written when a budget is used up. The struct must stay where it is. Errors: ARGUMENT (field
- * "reasoning_parser" or "reasoning_config"), MEMORY. */
+ * "reasoning_parser" or "reasoning_config"), FORMAT (no JSON; "reasoning_config"), MEMORY. */
 enum omma_status ommai_reasoning_take(const char *parser, const char *config, struct ommai_reasoning *reasoning,
                                       struct omma_error *error);
 
