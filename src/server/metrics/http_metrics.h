@@ -6,24 +6,18 @@
 #include <stdint.h>
 
 #include "base/text_buffer.h"
+#include "server/metrics/metrics.h"
 
 #define OMMAI_HTTP_HANDLERS 40 /* routes by their index, and at last any other path */
 #define OMMAI_HTTP_METHODS 8
 #define OMMAI_HTTP_CLASSES 5
-#define OMMAI_HTTP_FEW_BUCKETS 4
-#define OMMAI_HTTP_MANY_BUCKETS 22
 
 /* Any thread may observe. Zero-initialised memory and ommai_http_metrics_init make it ready. */
 struct ommai_http_metrics {
   pthread_mutex_t lock;
   int64_t counts[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS][OMMAI_HTTP_CLASSES];
-  struct {
-    /* not cumulative, the last is for what is above all bounds */
-    int64_t buckets[OMMAI_HTTP_FEW_BUCKETS];
-    double sum;
-  } durations[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS];
-  int64_t many_buckets[OMMAI_HTTP_MANY_BUCKETS];
-  double sum;
+  struct ommai_histogram durations[OMMAI_HTTP_HANDLERS][OMMAI_HTTP_METHODS];
+  struct ommai_histogram all_durations; /* with more buckets */
 };
 
 void ommai_http_metrics_init(struct ommai_http_metrics *metrics);

@@ -64,13 +64,16 @@ void ommai_metrics_destroy(struct ommai_metrics *metrics) {
   pthread_mutex_destroy(&metrics->lock);
 }
 
-void ommai_metrics_observe(struct ommai_metrics *metrics, int engine, enum ommai_histogram_name name, double value) {
-  const double *bounds = ommai_histogram_kinds[name].bounds;
+void ommai_histogram_add(struct ommai_histogram *histogram, const double *bounds, double value) {
   int bucket = 0;
   while (bounds[bucket] > 0 && value > bounds[bucket]) bucket++;
+  histogram->counts[bucket]++;
+  histogram->sum += value;
+}
+
+void ommai_metrics_observe(struct ommai_metrics *metrics, int engine, enum ommai_histogram_name name, double value) {
   pthread_mutex_lock(&metrics->lock);
-  metrics->histograms[engine].of[name].counts[bucket]++;
-  metrics->histograms[engine].of[name].sum += value;
+  ommai_histogram_add(&metrics->histograms[engine].of[name], ommai_histogram_kinds[name].bounds, value);
   pthread_mutex_unlock(&metrics->lock);
 }
 

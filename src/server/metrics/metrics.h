@@ -43,6 +43,9 @@ struct ommai_histogram {
   double sum;
 };
 
+/* bounds: as in a kind. */
+void ommai_histogram_add(struct ommai_histogram *histogram, const double *bounds, double value);
+
 struct ommai_histograms {
   struct ommai_histogram of[OMMAI_N_HISTOGRAMS];
 };

@@ -32,36 +32,37 @@ static void set_model(struct writer *writer, const char *model_name) {
   snprintf(writer->model, sizeof writer->model, "model_name=\"%s\"", escaped);
 }
 
-static void begin(struct writer *writer, const char *name, const char *type, const char *help) {
-  ommai_text_format(writer->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+void ommai_metrics_begin(struct ommai_text *out, const char *name, const char *type, const char *help) {
+  ommai_text_format(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 static void write_value(struct writer *writer, const char *name, const char *type, const char *help, double value) {
-  begin(writer, name, type, help);
+  ommai_metrics_begin(writer->out, name, type, help);
   ommai_text_format(writer->out, "%s{%s} %.17g\n", name, writer->labels, value);
 }
 
-static void write_buckets(struct writer *writer, enum ommai_histogram_name name, const struct ommai_histogram *histogram) {
-  const double *bounds = ommai_histogram_kinds[name].bounds;
-  bool counts_tokens = bounds == ommai_histogram_kinds[OMMAI_PROMPT_TOKENS].bounds;
-  double last = counts_tokens ? (double)writer->sources->max_model_len : INFINITY;
-  const char *text = ommai_histogram_kinds[name].name;
+void ommai_histogram_write(struct ommai_text *out, const char *name, const char *labels,
+                           const struct ommai_histogram *histogram, const double *bounds, double last) {
+  const char *comma = *labels ? "," : "", *open = *labels ? "{" : "", *close = *labels ? "}" : "";
   int64_t count = 0;
   int bucket = 0;
   for (; bounds[bucket] > 0; bucket++) {
     count += histogram->counts[bucket];
     if (bounds[bucket] > last) continue;
-    ommai_text_format(writer->out, "%s_bucket{%s,le=\"%g\"} %" PRId64 "\n", text, writer->labels, bounds[bucket], count);
+    ommai_text_format(out, "%s_bucket{%s%sle=\"%g\"} %" PRId64 "\n", name, labels, comma, bounds[bucket], count);
   }
   count += histogram->counts[bucket];
-  ommai_text_format(writer->out, "%s_bucket{%s,le=\"+Inf\"} %" PRId64 "\n", text, writer->labels, count);
-  ommai_text_format(writer->out, "%s_sum{%s} %.17g\n", text, writer->labels, histogram->sum);
-  ommai_text_format(writer->out, "%s_count{%s} %" PRId64 "\n", text, writer->labels, count);
+  ommai_text_format(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRId64 "\n", name, labels, comma, count);
+  ommai_text_format(out, "%s_sum%s%s%s %.17g\n", name, open, labels, close, histogram->sum);
+  ommai_text_format(out, "%s_count%s%s%s %" PRId64 "\n", name, open, labels, close, count);
 }
 
 /* As in vLLM, no bound that counts tokens is beyond the context. */
 static void write_histogram(struct writer *writer, struct ommai_metrics *metrics, enum ommai_histogram_name name) {
-  begin(writer, ommai_histogram_kinds[name].name, "histogram", ommai_histogram_kinds[name].help);
+  const struct ommai_histogram_kind *kind = &ommai_histogram_kinds[name];
+  bool counts_tokens = kind->bounds == ommai_histogram_kinds[OMMAI_PROMPT_TOKENS].bounds;
+  double last = counts_tokens ? (double)writer->sources->max_model_len : INFINITY;
+  ommai_metrics_begin(writer->out, kind->name, "histogram", kind->help);
   for (int engine = 0; engine < writer->sources->n_engines; engine++) {
     const struct omma_engine_stats *stats = &writer->sources->stats[engine];
     pthread_mutex_lock(&metrics->lock);
@@ -72,7 +73,7 @@ static void write_histogram(struct writer *writer, struct ommai_metrics *metrics
       copy.sum = (double)stats->step_tokens;
     }
     set_engine(writer, engine);
-    write_buckets(writer, name, &copy);
+    ommai_histogram_write(writer->out, kind->name, writer->labels, &copy, kind->bounds, last);
   }
 }
 
@@ -82,7 +83,7 @@ static void write_finished(struct writer *writer) {
                                         [OMMA_FINISH_CANCELLED] = "abort",
                                         [OMMA_FINISH_ERROR] = "error",
                                         [OMMA_FINISH_REPETITION] = "repetition"};
-  begin(writer, "vllm:request_success_total", "counter", "Requests that have ended.");
+  ommai_metrics_begin(writer->out, "vllm:request_success_total", "counter", "Requests that have ended.");
   for (int i = 0; i < OMMA_N_FINISHES * writer->sources->n_engines; i++) {
     int engine = i / OMMA_N_FINISHES, reason = i % OMMA_N_FINISHES;
     set_engine(writer, engine);
@@ -93,7 +94,8 @@ static void write_finished(struct writer *writer) {
 
 /* As in vLLM, which has no number of the engine among these labels. */
 static void write_refusals(struct writer *writer) {
-  begin(writer, "vllm:admission_rejections_total", "counter", "Requests that got status 503 because the server was busy.");
+  ommai_metrics_begin(writer->out, "vllm:admission_rejections_total", "counter",
+                      "Requests that got status 503 because the server was busy.");
   for (int i = OMMAI_REFUSAL_NONE + 1; i < OMMAI_N_REFUSALS; i++) {
     ommai_text_format(writer->out, "vllm:admission_rejections_total{%s,reason=\"%s\"} %" PRId64 "\n", writer->model,
                       ommai_refusal_reason((enum ommai_refusal)i), writer->counted->refusals[i]);
@@ -104,8 +106,8 @@ static void write_refusals(struct writer *writer) {
 static void write_tool_searches(struct writer *writer) {
   static const char *const callers[OMMAI_N_TOOL_CALLERS] = {"chat_completions", "responses", "other"};
   static const char *const modes[] = {"non_streaming", "streaming"}, *const outcomes[] = {"no_tool_call", "tool_call"};
-  begin(writer, "vllm:tool_call_parser_invocations_total", "counter",
-        "Answers, and pieces of streams, looked through for tool calls.");
+  ommai_metrics_begin(writer->out, "vllm:tool_call_parser_invocations_total", "counter",
+                      "Answers, and pieces of streams, looked through for tool calls.");
   for (int i = 0; i < 4 * OMMAI_N_TOOL_CALLERS; i++) {
     int caller = i / 4, stream = i / 2 % 2, found = i % 2;
     ommai_text_format(
@@ -134,7 +136,7 @@ static void write_figures(struct writer *writer, fill_figures *fill) {
   struct figure figures[MAX_FIGURES];
   int n = fill(&sources->stats[0], figures);
   for (int i = 0; i < n; i++) {
-    begin(writer, figures[i].name, figures[i].type, figures[i].help);
+    ommai_metrics_begin(writer->out, figures[i].name, figures[i].type, figures[i].help);
     for (int engine = 0; engine < sources->n_engines; engine++) {
       fill(&sources->stats[engine], figures);
       set_engine(writer, engine);
@@ -230,7 +232,7 @@ static int image_figures(const struct omma_engine_stats *stats, struct figure ou
 }
 
 static void write_image_batches(struct writer *writer) {
-  begin(writer, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
+  ommai_metrics_begin(writer->out, "omma:encoder_batch_images", "summary", "Images in a pass through the encoder.");
   for (int engine = 0; engine < writer->sources->n_engines; engine++) {
     const struct omma_engine_stats *stats = &writer->sources->stats[engine];
     set_engine(writer, engine);
@@ -254,7 +256,7 @@ typedef struct by_label fill_by_label(const struct omma_engine_stats *stats);
 static void write_by_label(struct writer *writer, fill_by_label *fill) {
   for (int engine = 0; engine < writer->sources->n_engines; engine++) {
     const struct by_label of = fill(&writer->sources->stats[engine]);
-    if (engine == 0) begin(writer, of.name, of.type, of.help);
+    if (engine == 0) ommai_metrics_begin(writer->out, of.name, of.type, of.help);
     set_engine(writer, engine);
     for (size_t i = 0; i < of.n; i++) {
       ommai_text_format(writer->out, "%s{%s,%s=\"%s\"} %" PRId64 "\n", of.name, writer->labels, of.label, of.values[i].value,
@@ -312,8 +314,9 @@ static struct by_label accepted_by_place(const struct omma_engine_stats *stats) 
 static void write_sleep_state(struct writer *writer) {
   static const char *const states[] = {"awake", "weights_offloaded", "discard_all"};
   const struct ommai_metrics_sources *sources = writer->sources;
-  begin(writer, "vllm:engine_sleep_state", "gauge",
-        "1 where it is so: awake, or asleep at level 1 (weights_offloaded) or 2 (discard_all); weights stay at both.");
+  ommai_metrics_begin(
+      writer->out, "vllm:engine_sleep_state", "gauge",
+      "1 where it is so: awake, or asleep at level 1 (weights_offloaded) or 2 (discard_all); weights stay at both.");
   for (int i = 0; i < 3 * sources->n_engines; i++) {
     set_engine(writer, i / 3);
     ommai_text_format(writer->out, "vllm:engine_sleep_state{%s,sleep_state=\"%s\"} %d\n", writer->labels, states[i % 3],
@@ -341,7 +344,8 @@ static void write_configuration(struct writer *writer) {
   const struct ommai_metrics_sources *sources = writer->sources;
   const char *kept = sources->kv_cache;
   const char *type = strcmp(kept, "f32") == 0 ? "float32" : strcmp(kept, "bf16") == 0 ? "bfloat16" : kept;
-  begin(writer, "vllm:cache_config_info", "gauge", "Pages of keys and values: their number, and tokens in each.");
+  ommai_metrics_begin(writer->out, "vllm:cache_config_info", "gauge",
+                      "Pages of keys and values: their number, and tokens in each.");
   for (int engine = 0; engine < sources->n_engines; engine++) {
     const struct omma_engine_stats *stats = &sources->stats[engine];
     set_engine(writer, engine);
@@ -351,7 +355,8 @@ static void write_configuration(struct writer *writer) {
                       writer->labels, OMMA_ATTENTION_PAGE_TOKENS, type, stats->prefix_cache ? "True" : "False",
                       stats->kv_pages);
   }
-  begin(writer, "vllm:lora_requests_info", "gauge", "Adapters in use: there are none. The time, as vLLM has it.");
+  ommai_metrics_begin(writer->out, "vllm:lora_requests_info", "gauge",
+                      "Adapters in use: there are none. The time, as vLLM has it.");
   ommai_text_format(writer->out,
                     "vllm:lora_requests_info{max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} %lld\n",
                     (long long)time(NULL));

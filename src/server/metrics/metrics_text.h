@@ -19,6 +19,13 @@ struct ommai_metrics_sources {
   size_t grammar_bytes, n_grammars;         /* ommai_grammar_cache_count */
 };
 
+/* The two lines before a figure's values. type: "counter", "gauge", "summary" or "histogram". */
+void ommai_metrics_begin(struct ommai_text *out, const char *name, const char *type, const char *help);
+/* Buckets, sum and count with these labels, which may be empty. bounds: as in a kind; those above
+ * `last` are left out. */
+void ommai_histogram_write(struct ommai_text *out, const char *name, const char *labels,
+                           const struct ommai_histogram *histogram, const double *bounds, double last);
+
 /* Writes everything. */
 void ommai_metrics_write(struct ommai_metrics *metrics, const struct ommai_metrics_sources *sources, struct ommai_text *out);
 

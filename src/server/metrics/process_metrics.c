@@ -54,26 +54,26 @@ static int64_t count_descriptors(void) {
 }
 
 static void write_value(struct ommai_text *out, const char *name, const char *type, const char *help, double value) {
-  ommai_text_format(out, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, value);
+  ommai_metrics_begin(out, name, type, help);
+  ommai_text_format(out, "%s %.17g\n", name, value);
 }
 
 /* What limits the threads of this process, and how many follow from it. */
 static void write_cpus(struct ommai_text *out) {
   struct ommai_cpu_room room;
   ommai_cpu_room_here(&room);
+  ommai_metrics_begin(out, "omma:cpus", "gauge",
+                      "CPUs of this process: those it may run on, their cores, those of the fastest kind, and the quota of its "
+                      "control groups.");
   ommai_text_format(out,
-                    "# HELP omma:cpus CPUs of this process: those it may run on, their cores, those of the fastest kind, and "
-                    "the quota of its control groups.\n"
-                    "# TYPE omma:cpus gauge\nomma:cpus{limit=\"affinity\"} %d\nomma:cpus{limit=\"cores\"} %d\n"
+                    "omma:cpus{limit=\"affinity\"} %d\nomma:cpus{limit=\"cores\"} %d\n"
                     "omma:cpus{limit=\"fast_cores\"} %d\n",
                     room.cpus, room.cores, room.fast_cores);
   if (room.quota > 0) ommai_text_format(out, "omma:cpus{limit=\"quota\"} %.17g\n", room.quota);
   write_value(out, "omma:cpu_nodes", "gauge", "Memory nodes (NUMA) that these CPUs lie on.", room.nodes);
-  ommai_text_format(
-      out,
-      "# HELP omma:default_threads Threads that compute where --threads does not say, and what sets their number.\n"
-      "# TYPE omma:default_threads gauge\nomma:default_threads{limit=\"%s\"} %d\n",
-      ommai_cpu_limit_name(room.limit), room.threads);
+  ommai_metrics_begin(out, "omma:default_threads", "gauge",
+                      "Threads that compute where --threads does not say, and what sets their number.");
+  ommai_text_format(out, "omma:default_threads{limit=\"%s\"} %d\n", ommai_cpu_limit_name(room.limit), room.threads);
 }
 
 void ommai_process_metrics_write(struct ommai_text *out) {
