@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/allocator.h"
 #include "base/error.h"
@@ -65,6 +66,20 @@ static enum omma_status wrong_type(const char *where, const char *key, const cha
                                    struct omma_error *error) {
   return ommai_fail_field(error, OMMA_ERROR_FORMAT, key, "%s: key \"%s\": expected %s, found %s", where, key, expected,
                           ommai_json_kind(value));
+}
+
+bool ommai_word_is_among(const char *word, const char *const *list) {
+  while (*list && strcmp(*list, word) != 0) list++;
+  return *list != NULL;
+}
+
+const char *ommai_json_other_key(const json_t *object, const char *const *known) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    if (!ommai_word_is_among(key, known)) return key;
+  }
+  return NULL;
 }
 
 bool ommai_json_whole(const json_t *value, int64_t *out) {

@@ -28,6 +28,11 @@ const char *ommai_json_large(const json_t *value);
 /* A string that is not such a number. */
 bool ommai_json_is_text(const json_t *value);
 
+/* Whether a word is one of a list that ends in NULL. */
+bool ommai_word_is_among(const char *word, const char *const *list);
+/* A key of the object that is none of `known`, which ends in NULL; NULL: it has no other. */
+const char *ommai_json_other_key(const json_t *object, const char *const *known);
+
 /* As parsing does with strings: a text that begins with U+FDD0 begins with U+FFFD then. */
 void ommai_json_unmark(char *text, size_t size);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/allocator.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/core/diagnostics.h"
 
@@ -29,22 +30,15 @@ void ommai_json_words_release(struct ommai_json_words *list) {
   *list = (struct ommai_json_words){0};
 }
 
-int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known) {
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)object, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_usage_error("%s: %s: unknown key \"%s\"", command, flag, key);
-  }
-  return OMMAI_EXIT_DONE;
+enum omma_status ommai_json_check_keys(const json_t *object, const char *flag, const char *const *known,
+                                       struct omma_error *error) {
+  const char *other = ommai_json_other_key(object, known);
+  return other ? ommai_fail(error, OMMA_ERROR_ARGUMENT, "%s: unknown key \"%s\"", flag, other) : OMMA_OK;
 }
 
-int ommai_json_option_read(const char *command, const char *flag, const char *text, const char *const *known, json_t **object) {
-  struct omma_error error;
+enum omma_status ommai_json_option_read(const char *flag, const char *text, const char *const *known, json_t **object,
+                                        struct omma_error *error) {
   *object = NULL;
-  if (ommai_json_load(flag, text, strlen(text), object, &error) != OMMA_OK) {
-    return ommai_usage_error("%s: %s", command, error.message);
-  }
-  return known ? ommai_json_check_keys(command, *object, flag, known) : OMMAI_EXIT_DONE;
+  OMMAI_TRY(ommai_json_load(flag, text, strlen(text), object, error));
+  return known ? ommai_json_check_keys(*object, flag, known, error) : OMMA_OK;
 }

@@ -17,10 +17,12 @@ struct ommai_json_words {
 int ommai_json_words_read(const char *command, const char *flag, const char *text, struct ommai_json_words *list);
 void ommai_json_words_release(struct ommai_json_words *list);
 
-/* Reads the object `text`, with keys among `known`, which ends in NULL; NULL: any. Returns
- * OMMAI_EXIT_DONE, or another exit code after saying what is wrong. Drop *object in every case. */
-int ommai_json_option_read(const char *command, const char *flag, const char *text, const char *const *known, json_t **object);
+/* Reads the object `text`, with keys among `known`, which ends in NULL; NULL: any. Drop *object in
+ * every case. Errors: ARGUMENT (a key), FORMAT, MEMORY. */
+enum omma_status ommai_json_option_read(const char *flag, const char *text, const char *const *known, json_t **object,
+                                        struct omma_error *error);
 
-/* A key of the option's object that is none of `known` (ends in NULL) would go unseen. Returns
- * OMMAI_EXIT_DONE, or another exit code after naming it. */
-int ommai_json_check_keys(const char *command, const json_t *object, const char *flag, const char *const *known);
+/* A key of the option's object that is none of `known` (ends in NULL) would go unseen. Errors:
+ * ARGUMENT. */
+enum omma_status ommai_json_check_keys(const json_t *object, const char *flag, const char *const *known,
+                                       struct omma_error *error);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/core/diagnostics.h"
 #include "cli/core/interrupt.h"
 #include "cli/model/image_sources.h"
@@ -99,17 +100,10 @@ static bool get_string(const struct ommai_vector_item *item, const char *key, co
 }
 
 static bool check_keys(const struct ommai_vector_item *item) {
-  static const char *const known[] = {"text", "image", "video", "fps", "instruction"};
-  const char *key;
-  json_t *value;
-  json_object_foreach(item->line, key, value) {
-    size_t i = 0;
-    while (i < sizeof known / sizeof *known && strcmp(known[i], key) != 0) i++;
-    if (i < sizeof known / sizeof *known) continue;
-    ommai_failed("%s: unknown key \"%.60s\": text, image, video, fps and instruction are known", item->name, key);
-    return false;
-  }
-  return true;
+  static const char *const known[] = {"text", "image", "video", "fps", "instruction", NULL};
+  const char *other = ommai_json_other_key(item->line, known);
+  if (other) ommai_failed("%s: unknown key \"%.60s\": text, image, video, fps and instruction are known", item->name, other);
+  return !other;
 }
 
 /* A text as a JSON string, or an object with text, image and instruction. */

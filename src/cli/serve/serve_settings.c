@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/allocator.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/core/diagnostics.h"
@@ -109,40 +110,40 @@ static const char *const known_keys[] = {"ec_connector",
                                          "ec_connector_module_path",
                                          NULL};
 
-static int read_config(const char *command, const json_t *root, struct omma_server_options *options) {
+static enum omma_status read_config(const json_t *root, struct omma_server_options *options, struct omma_error *error) {
   const char *connector = NULL, *role = NULL;
   json_t *extra = NULL;
-  struct omma_error error;
-  if (ommai_json_string(root, FLAG, "ec_connector", true, &connector, &error) != OMMA_OK ||
-      ommai_json_string(root, FLAG, "ec_role", true, &role, &error) != OMMA_OK ||
-      ommai_json_object(root, FLAG, "ec_connector_extra_config", false, &extra, &error) != OMMA_OK) {
-    return ommai_usage_error("%s: %s", command, error.message);
-  }
+  OMMAI_TRY(ommai_json_string(root, FLAG, "ec_connector", true, &connector, error));
+  OMMAI_TRY(ommai_json_string(root, FLAG, "ec_role", true, &role, error));
+  OMMAI_TRY(ommai_json_object(root, FLAG, "ec_connector_extra_config", false, &extra, error));
   if (strcmp(role, "ec_producer") != 0) {
-    return ommai_usage_error(
-        "%s: %s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings", command, FLAG);
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT,
+                      "%s: ec_role: expected \"ec_producer\": this server encodes for others, and takes no embeddings", FLAG);
   }
   if (strcmp(connector, "ECExampleConnector") != 0) {
-    return ommai_usage_error(
-        "%s: %s: ec_connector: expected \"ECExampleConnector\", which are files in a directory; over HTTP embeddings are "
-        "published without this option",
-        command, FLAG);
+    return ommai_fail(error, OMMA_ERROR_ARGUMENT,
+                      "%s: ec_connector: expected \"ECExampleConnector\", which are files in a directory; over HTTP embeddings "
+                      "are published without this option",
+                      FLAG);
   }
-  if (ommai_json_string(extra, FLAG, "shared_storage_path", false, &options->encoding_directory, &error) != OMMA_OK) {
-    return ommai_usage_error("%s: %s", command, error.message);
-  }
-  if (options->encoding_directory && options->encoding_directory[0]) return OMMAI_EXIT_DONE;
-  return ommai_usage_error("%s: %s: ec_connector_extra_config: expected {\"shared_storage_path\": DIRECTORY}", command, FLAG);
+  OMMAI_TRY(ommai_json_string(extra, FLAG, "shared_storage_path", false, &options->encoding_directory, error));
+  if (options->encoding_directory && options->encoding_directory[0]) return OMMA_OK;
+  return ommai_fail(error, OMMA_ERROR_ARGUMENT, "%s: ec_connector_extra_config: expected {\"shared_storage_path\": DIRECTORY}",
+                    FLAG);
 }
 
 int ommai_encoder_node_read(const char *command, const struct ommai_encoder_node_values *values, struct ommai_common *common,
                             struct omma_server_options *options, json_t **config) {
   const char *text = values->ec_transfer_config;
+  struct omma_error error;
   common->encoder_only = values->mm_encoder_only || text;
   options->no_page |= common->encoder_only; /* it asks questions */
   if (!text) return OMMAI_EXIT_DONE;
-  int code = ommai_json_option_read(command, FLAG, text, known_keys, config);
-  return code == OMMAI_EXIT_DONE ? read_config(command, *config, options) : code;
+  if (ommai_json_option_read(FLAG, text, known_keys, config, &error) == OMMA_OK &&
+      read_config(*config, options, &error) == OMMA_OK) {
+    return OMMAI_EXIT_DONE;
+  }
+  return ommai_usage_error("%s: %s", command, error.message);
 }
 
 /* ---- open files ---- */

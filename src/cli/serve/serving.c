@@ -54,20 +54,22 @@ static int check_tools(const char *command, const struct omma_server_options *op
 
 void ommai_serving_begin(void *values) { ommai_server_options_default(&((struct ommai_serving *)values)->server); }
 
+static enum omma_status read_json(const char *command, const struct ommai_serving *serving, struct omma_server_options *options,
+                                  struct omma_error *error) {
+  struct ommai_server_settings *settings = &options->settings;
+  OMMAI_TRY(ommai_serving_read_media_limits(serving->limit_mm_per_prompt, options, error));
+  OMMAI_TRY(ommai_serving_read_processor(serving->mm_processor_kwargs, &serving->common, &settings->image_options, error));
+  OMMAI_TRY(ommai_serving_read_structured_outputs(serving->structured_outputs, options->reasoning_parser,
+                                                  &settings->compact_json, error));
+  return ommai_serving_check_overrides(command, serving->common.override_generation_config, error);
+}
+
 int ommai_serving_read(const char *command, const struct ommai_serving *serving, struct omma_server_options *options) {
-  int code = ommai_serving_read_media_limits(command, serving->limit_mm_per_prompt, options);
-  if (code == OMMAI_EXIT_DONE) {
-    code =
-        ommai_serving_read_processor(command, serving->mm_processor_kwargs, &serving->common, &options->settings.image_options);
-  }
-  if (code == OMMAI_EXIT_DONE) {
-    code = ommai_serving_read_structured_outputs(command, serving->structured_outputs, options->reasoning_parser,
-                                                 &options->settings.compact_json);
-  }
-  if (code == OMMAI_EXIT_DONE) code = check_tools(command, options);
+  struct omma_error error;
   int n_engines;
+  if (read_json(command, serving, options, &error) != OMMA_OK) return ommai_usage_error("%s: %s", command, error.message);
+  int code = check_tools(command, options);
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &n_engines);
-  if (code == OMMAI_EXIT_DONE) code = ommai_serving_check_overrides(command, serving->common.override_generation_config);
   if (code == OMMAI_EXIT_DONE) code = check_server(command, options);
   if (code == OMMAI_EXIT_DONE) warn_without_effect(command, options);
   return code;
@@ -196,6 +198,7 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   struct opening opening = {&server->settings.image_options, engine_options(serving), &opened->estimate,
                             serving->common.encoder_only};
   struct ommai_check check = {check_room, &opening, progress, progress_context};
+  struct omma_error error;
   *opened = (struct ommai_opened){0};
   common.max_resized_bytes = MAX_RESIZED_BYTES;
   common.known_image_bytes = serving->processor_cache_gb == 0 ? -1 : (int64_t)(serving->processor_cache_gb * GIB);
@@ -205,7 +208,10 @@ int ommai_serving_open(const char *command, const struct ommai_serving *serving,
   opening.engine.on_engine_state_context = &opened->log;
   if (code == OMMAI_EXIT_DONE) code = ommai_common_read_engines(command, serving->data_parallel, &common.n_engines);
   if (code == OMMAI_EXIT_DONE) code = read_task(command, serving, &common);
-  if (code == OMMAI_EXIT_DONE) code = ommai_serving_read_speculation(command, serving->speculative, &opening.engine, &common);
+  if (code == OMMAI_EXIT_DONE &&
+      ommai_serving_read_speculation(serving->speculative, &opening.engine, &common, &error) != OMMA_OK) {
+    code = ommai_usage_error("%s: %s", command, error.message);
+  }
   if (code == OMMAI_EXIT_DONE) code = open_store(serving, opened);
   if (code == OMMAI_EXIT_DONE) code = open_kv_publisher(command, serving, &opened->kv_publisher);
   if (code == OMMAI_EXIT_DONE) code = ommai_open_model_checked(&common, false, &check, &opened->model);

@@ -163,11 +163,6 @@ bool ommai_field_is_neutral(const json_t *value) {
   return !value || json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
 }
 
-bool ommai_word_is_among(const char *word, const char *const *list) {
-  while (*list && strcmp(*list, word) != 0) list++;
-  return *list != NULL;
-}
-
 /* "is a", "are a and b", "are a, b and c". */
 static void write_list(const char *const *known, char *text, size_t capacity) {
   size_t used = (size_t)snprintf(text, capacity, known[1] ? "are %s" : "is %s", known[0]);

@@ -44,9 +44,6 @@ bool ommai_field_string(const json_t *object, const char *key, const char **out,
 /* NULL where it is missing or null; lives as long as the document. */
 bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error);
 
-/* Whether a word is one of a list that ends in NULL. */
-bool ommai_word_is_among(const char *word, const char *const *list);
-
 /* An object whose members are among `known` (ends in NULL): settings that are put in a wrong place
  * or misspelt must not be ignored silently. `field` is the request's, `where` names the object. */
 bool ommai_field_members(const json_t *object, const char *field, const char *where, const char *const *known,

@@ -14,14 +14,9 @@ static enum omma_status check_keys(const json_t *root, struct omma_error *error)
   static const char *const known[] = {"enable_kv_cache_events", "publisher",    "endpoint",
                                       "replay_endpoint",        "buffer_steps", "hwm",
                                       "max_queue_size",         "topic",        NULL};
-  const char *key;
-  json_t *value;
-  json_object_foreach((json_t *)root, key, value) {
-    size_t i = 0;
-    while (known[i] && strcmp(known[i], key) != 0) i++;
-    if (!known[i]) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, FIELD, FLAG ": unknown key \"%.100s\"", key);
-  }
-  return OMMA_OK;
+  const char *other = ommai_json_other_key(root, known);
+  if (!other) return OMMA_OK;
+  return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, FIELD, FLAG ": unknown key \"%.100s\"", other);
 }
 
 static enum omma_status read_text(const json_t *root, const char *key, char out[OMMAI_KV_EVENTS_TEXT],

@@ -40,13 +40,10 @@ static enum omma_status read_mark(const json_t *root, const char *key, const cha
  * may be missing. */
 static enum omma_status read_config(const json_t *root, const char *parser, struct ommai_reasoning *reasoning,
                                     struct omma_error *error) {
-  static const char *const known[] = {"reasoning_parser", "reasoning_start_str", "reasoning_end_str"};
-  const char *key, *own = json_string_value(json_object_get(root, known[0])), *begin, *end;
-  json_t *value;
-  json_object_foreach((json_t *)root, key, value) {
-    if (!strcmp(key, known[0]) || !strcmp(key, known[1]) || !strcmp(key, known[2])) continue;
-    return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, CONFIG, "reasoning config: unknown key \"%.40s\"", key);
-  }
+  static const char *const known[] = {"reasoning_parser", "reasoning_start_str", "reasoning_end_str", NULL};
+  const char *own = json_string_value(json_object_get(root, known[0])), *begin, *end;
+  const char *other = ommai_json_other_key(root, known);
+  if (other) return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, CONFIG, "reasoning config: unknown key \"%.40s\"", other);
   if (own && own[0] && parser && strcmp(own, parser) != 0) {
     return ommai_fail_field(error, OMMA_ERROR_ARGUMENT, CONFIG,
                             "reasoning config: reasoning_parser: another one than the parser given, %s", parser);
