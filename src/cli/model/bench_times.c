@@ -29,21 +29,6 @@ double ommai_times_median(const double *times, size_t n) {
   return n % 2 ? times[half] : (times[half - 1] + times[half]) / 2;
 }
 
-int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best) {
-  /* A measurement is short: where another process has the CPU meanwhile, it sees half of the
-   * peak. */
-  enum { MEASUREMENTS = 4 };
-  struct omma_machine machine;
-  struct omma_error error;
-  *best = (struct omma_machine){.n_threads = n_threads};
-  for (int i = 0; i < MEASUREMENTS; i++) {
-    if (omma_measure_machine(isa, n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
-    best->f32_gflops = fmax(best->f32_gflops, machine.f32_gflops);
-    best->bf16_gflops = fmax(best->bf16_gflops, machine.bf16_gflops);
-  }
-  return OMMAI_EXIT_DONE;
-}
-
 int ommai_measure_read(int n_threads, double *gbps) {
   enum { MEASUREMENTS = 2 };
   struct omma_error error;
@@ -61,30 +46,25 @@ double ommai_machine_gflops(const struct omma_machine *machine, bool bf16) {
 }
 
 int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops) {
-  struct omma_machine best;
-  int code = ommai_measure_best(isa, n_threads, &best);
-  *gflops = ommai_machine_gflops(&best, bf16);
-  return code;
+  /* A measurement is short: where another process has the CPU meanwhile, it sees half of the
+   * peak. */
+  enum { MEASUREMENTS = 4 };
+  struct omma_machine machine;
+  struct omma_error error;
+  *gflops = 0;
+  for (int i = 0; i < MEASUREMENTS; i++) {
+    if (omma_measure_machine(isa, n_threads, &machine, &error) != OMMA_OK) return ommai_failed_call(&error);
+    *gflops = fmax(*gflops, ommai_machine_gflops(&machine, bf16));
+  }
+  return OMMAI_EXIT_DONE;
 }
 
-const char *ommai_readings_doubt(double lowest, double best) { return lowest < (1 - STEADY) * best ? OMMAI_UNSTEADY : NULL; }
-
-int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, bool bf16) {
-  return ommai_measure_peak(isa, n_threads, bf16, &peaks->gflops[peaks->n++]);
+void ommai_readings_add(struct ommai_readings *readings, double value) {
+  readings->best = readings->n ? fmax(readings->best, value) : value;
+  readings->lowest = readings->n ? fmin(readings->lowest, value) : value;
+  if (readings->n < OMMAI_MAX_READINGS) readings->values[readings->n++] = value;
 }
 
-double ommai_peaks_best(const struct ommai_peaks *peaks) {
-  double best = 0;
-  for (size_t i = 0; i < peaks->n; i++) best = fmax(best, peaks->gflops[i]);
-  return best;
-}
-
-double ommai_peaks_lowest(const struct ommai_peaks *peaks) {
-  double lowest = ommai_peaks_best(peaks);
-  for (size_t i = 0; i < peaks->n; i++) lowest = fmin(lowest, peaks->gflops[i]);
-  return lowest;
-}
-
-const char *ommai_peaks_doubt(const struct ommai_peaks *peaks) {
-  return ommai_readings_doubt(ommai_peaks_lowest(peaks), ommai_peaks_best(peaks));
+const char *ommai_readings_doubt(const struct ommai_readings *readings) {
+  return readings->lowest < (1 - STEADY) * readings->best ? OMMAI_UNSTEADY : NULL;
 }

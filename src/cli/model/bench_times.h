@@ -29,41 +29,30 @@ void ommai_times_sort(double *times, size_t n);
 /* The middle of n (1 or more) sorted times. */
 double ommai_times_median(const double *times, size_t n);
 
-/* The best that several measurements of omma_measure_machine find, each figure by itself. Returns
- * an exit code. */
-int ommai_measure_best(const char *isa, int n_threads, struct omma_machine *best);
+/* The peak in products of bf16 numbers where `bf16` is set and the level has them, else in f32. */
+double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
+
+/* The best that several measurements of omma_measure_machine find: GFLOP/s, as above, that
+ * n_threads threads reach out of registers at the CPU level `isa` (NULL: the best). Returns an exit
+ * code. */
+int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops);
 
 /* Likewise of omma_measure_read. */
 int ommai_measure_read(int n_threads, double *gbps);
 
-/* The peak in products of bf16 numbers where `bf16` is set and the level has them, else in f32. */
-double ommai_machine_gflops(const struct omma_machine *machine, bool bf16);
-
-/* GFLOP/s that n_threads threads reach out of registers at the CPU level `isa` (NULL: the best), as
- * above. Returns an exit code. */
-int ommai_measure_peak(const char *isa, int n_threads, bool bf16, double *gflops);
-
 /* What is said of readings that cannot be relied on. */
 #define OMMAI_UNSTEADY "this machine is not steady"
 
-/* That, where the lowest and the best of several readings differ by more than 5 %. NULL: nothing
- * speaks against the best. */
-const char *ommai_readings_doubt(double lowest, double best);
-
-/* Readings of ommai_measure_peak, in order; zeros to begin with. */
-enum { OMMAI_MAX_PEAKS = 8 };
-struct ommai_peaks {
-  double gflops[OMMAI_MAX_PEAKS];
-  size_t n;
+/* Readings of one figure of the machine; zeros to begin with. The best counts: another program that
+ * has the CPUs meanwhile only ever lowers one. */
+enum { OMMAI_MAX_READINGS = 8 };
+struct ommai_readings {
+  double values[OMMAI_MAX_READINGS]; /* in order; more are not kept */
+  size_t n;                          /* of these */
+  double best, lowest;               /* of all */
 };
+void ommai_readings_add(struct ommai_readings *readings, double value);
 
-/* Adds a reading, of which there is room for at least one more. Returns an exit code. */
-int ommai_peaks_read(struct ommai_peaks *peaks, const char *isa, int n_threads, bool bf16);
-
-/* The best reading, which counts: another program that has the CPUs meanwhile only ever lowers one.
- * And the lowest. 0 without any. */
-double ommai_peaks_best(const struct ommai_peaks *peaks);
-double ommai_peaks_lowest(const struct ommai_peaks *peaks);
-
-/* Their ommai_readings_doubt. */
-const char *ommai_peaks_doubt(const struct ommai_peaks *peaks);
+/* OMMAI_UNSTEADY, where the lowest and the best differ by more than 5 %. NULL: nothing speaks
+ * against the best. */
+const char *ommai_readings_doubt(const struct ommai_readings *readings);

@@ -54,21 +54,12 @@ struct bench {
   struct omma_model *model;
   struct omma_model_info info;
   struct omma_engine *engine;
-  struct omma_machine machine[2]; /* before and after */
-  double reads[2];                /* GB/s, likewise */
+  struct ommai_readings peaks, reads; /* before and after: GFLOP/s and GB/s */
   struct ommai_progress progress; /* of all runs: counts generated tokens */
   int64_t n_runs, n_done;         /* of the contexts; begun, and tokens of all */
 };
 
 static bool in_bf16(const struct bench *bench) { return strcmp(bench->info.weights, "bf16") == 0; }
-
-static double peak_gflops(const struct bench *bench, int when) {
-  return ommai_machine_gflops(&bench->machine[when], in_bf16(bench));
-}
-
-static double best_gflops(const struct bench *bench) { return fmax(peak_gflops(bench, 0), peak_gflops(bench, 1)); }
-
-static double best_read(const struct bench *bench) { return fmax(bench->reads[0], bench->reads[1]); }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -259,21 +250,25 @@ static int run_round(struct bench *bench, int64_t round) {
   return code;
 }
 
-static int measure_machine(struct bench *bench, int when) {
-  int code = ommai_measure_best(bench->info.isa, bench->info.n_threads, &bench->machine[when]);
-  return code == OMMAI_EXIT_DONE ? ommai_measure_read(bench->info.n_threads, &bench->reads[when]) : code;
+static int measure_machine(struct bench *bench) {
+  double gflops = 0, gbps = 0;
+  int code = ommai_measure_peak(bench->info.isa, bench->info.n_threads, in_bf16(bench), &gflops);
+  if (code == OMMAI_EXIT_DONE) code = ommai_measure_read(bench->info.n_threads, &gbps);
+  ommai_readings_add(&bench->peaks, gflops);
+  ommai_readings_add(&bench->reads, gbps);
+  return code;
 }
 
 /* The machine before and after, the better of the two, so that a clock that rose meanwhile does not
  * flatter the model. */
 static int measure(struct bench *bench) {
-  int code = measure_machine(bench, 0);
+  int code = measure_machine(bench);
   ommai_progress_begin_long(&bench->progress, "prompts and tokens");
   for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
   }
   ommai_progress_end(&bench->progress);
-  if (code == OMMAI_EXIT_DONE) code = measure_machine(bench, 1);
+  if (code == OMMAI_EXIT_DONE) code = measure_machine(bench);
   for (size_t i = 0; i < bench->n_contexts; i++) {
     ommai_times_sort(bench->contexts[i].prefill, (size_t)bench->values->runs.repeat);
     ommai_times_sort(bench->contexts[i].step, (size_t)bench->values->runs.repeat);
@@ -288,13 +283,13 @@ static double median(const struct bench *bench, const double *times) {
 }
 
 static double times_peak(const struct bench *bench, const struct context *context) {
-  return context->prefill[0] * best_gflops(bench) * 1e9 / context->flops;
+  return context->prefill[0] * bench->peaks.best * 1e9 / context->flops;
 }
 
 static double step_gbps(const struct context *context) { return context->step_bytes / context->step[0] * 1e-9; }
 
 static double fraction_of_bandwidth(const struct bench *bench, const struct context *context) {
-  return best_read(bench) > 0 ? step_gbps(context) / best_read(bench) : 0;
+  return bench->reads.best > 0 ? step_gbps(context) / bench->reads.best : 0;
 }
 
 /* The read rate is the best of short pieces too. */
@@ -344,10 +339,10 @@ static int print_json(const struct bench *bench) {
   ommai_put_end(&out, "]");
   ommai_put_real(&out, "draw_and_schedule_share", other_share(bench));
   OMMAI_PUT_INTEGERS(&out, {"batch", bench->values->batch}, {"tokens", bench->values->tokens});
-  ommai_put_real(&out, "peak_gflops", best_gflops(bench));
-  ommai_put_reals(&out, "peaks", (const double[]){peak_gflops(bench, 0), peak_gflops(bench, 1)}, 2);
-  ommai_put_real(&out, "read_gbps", best_read(bench));
-  ommai_put_reals(&out, "reads", bench->reads, 2);
+  ommai_put_real(&out, "peak_gflops", bench->peaks.best);
+  ommai_put_reals(&out, "peaks", bench->peaks.values, bench->peaks.n);
+  ommai_put_real(&out, "read_gbps", bench->reads.best);
+  ommai_put_reals(&out, "reads", bench->reads.values, bench->reads.n);
   ommai_put_integer(&out, "threads", bench->info.n_threads);
   OMMAI_PUT_STRINGS(&out, {"isa", bench->info.isa}, {"weights", bench->info.weights},
                     {"kept_weights", bench->info.kept_weights}, {"kv_cache", bench->info.kv_cache});
@@ -377,13 +372,13 @@ static void print_context(const struct bench *bench, const struct context *conte
 }
 
 /* One figure of the machine, or two where it was not steady. */
-static void print_machine(const char *name, double before, double after, const char *unit) {
-  double best = fmax(before, after);
-  const char *doubt = ommai_readings_doubt(fmin(before, after), best);
+static void print_machine(const char *name, const struct ommai_readings *readings, const char *unit) {
+  const char *doubt = ommai_readings_doubt(readings);
   if (doubt) {
-    ommai_print_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: %s", best, unit, before, after, doubt);
+    ommai_print_fact(stdout, name, "%.1f %s; %.1f before, %.1f after: %s", readings->best, unit, readings->values[0],
+                     readings->values[1], doubt);
   } else {
-    ommai_print_fact(stdout, name, "%.1f %s", best, unit);
+    ommai_print_fact(stdout, name, "%.1f %s", readings->best, unit);
   }
 }
 
@@ -393,8 +388,8 @@ static int print_table(const struct bench *bench) {
                    bench->info.n_threads, ommai_plural(bench->info.n_threads), bench->info.isa);
   ommai_print_fact(stdout, "work", "%lld run%s, %lld tokens after each prompt", (long long)bench->values->runs.repeat,
                    ommai_plural(bench->values->runs.repeat), (long long)bench->values->tokens);
-  print_machine("peak", peak_gflops(bench, 0), peak_gflops(bench, 1), "GFLOP/s");
-  print_machine("memory, read", bench->reads[0], bench->reads[1], "GB/s");
+  print_machine("peak", &bench->peaks, "GFLOP/s");
+  print_machine("memory, read", &bench->reads, "GB/s");
   for (size_t i = 0; i < bench->n_contexts; i++) print_context(bench, &bench->contexts[i]);
   ommai_print_fact(stdout, "drawing and scheduling", "%.2f %% of the steps' time", 100 * other_share(bench));
   return ommai_finish_output();

@@ -47,14 +47,12 @@ struct bench {
   int64_t peak_bytes, code_bytes; /* taken at most besides weights and code; code. -1: unknown */
   double flops;
   /* before the runs, after each of the first ones, after the last */
-  struct ommai_peaks peaks;
+  struct ommai_readings peaks;             /* GFLOP/s */
   double times[N_WAYS][OMMAI_MAX_RUNS];    /* sorted in the end */
   struct omma_encode_timings best[N_WAYS]; /* of the shortest run */
 };
 
-static double times_peak(const struct bench *bench) {
-  return bench->times[PACKED][0] * ommai_peaks_best(&bench->peaks) * 1e9 / bench->flops;
-}
+static double times_peak(const struct bench *bench) { return bench->times[PACKED][0] * bench->peaks.best * 1e9 / bench->flops; }
 
 /* Why the comparison with the peak cannot be relied on; NULL: nothing speaks against it. int8
  * layers have a peak of their own. */
@@ -62,7 +60,7 @@ static const char *peak_doubt(const struct bench *bench) {
   if (times_peak(bench) < 1 && strcmp(bench->info.vision_weights, "int8") != 0) {
     return "every reading of the peak was disturbed: the tower was faster";
   }
-  return ommai_peaks_doubt(&bench->peaks);
+  return ommai_readings_doubt(&bench->peaks);
 }
 
 static int n_ways(const struct bench *bench) { return bench->values->batch > 1 ? N_WAYS : 1; }
@@ -158,8 +156,11 @@ static int run_once(struct bench *bench, enum way way, struct omma_encode_timing
 }
 
 static int read_peak(struct bench *bench) {
-  return ommai_peaks_read(&bench->peaks, bench->info.isa, bench->info.n_threads,
-                          strcmp(bench->info.vision_weights, "f32") != 0);
+  double gflops;
+  int code =
+      ommai_measure_peak(bench->info.isa, bench->info.n_threads, strcmp(bench->info.vision_weights, "f32") != 0, &gflops);
+  if (code == OMMAI_EXIT_DONE) ommai_readings_add(&bench->peaks, gflops);
+  return code;
 }
 
 /* One round: every way once. */
@@ -195,7 +196,7 @@ static int measure(struct bench *bench) {
   for (int64_t round = -bench->values->runs.warmup; round < bench->values->runs.repeat && code == OMMAI_EXIT_DONE; round++) {
     code = run_round(bench, round);
     bool last = round + 1 == bench->values->runs.repeat;
-    if (code == OMMAI_EXIT_DONE && (last || bench->peaks.n + 1 < OMMAI_MAX_PEAKS)) code = read_peak(bench);
+    if (code == OMMAI_EXIT_DONE && (last || bench->peaks.n + 1 < OMMAI_MAX_READINGS)) code = read_peak(bench);
   }
   read_memory(bench, held, code_held);
   for (int way = PACKED; way < N_WAYS; way++) ommai_times_sort(bench->times[way], (size_t)bench->values->runs.repeat);
@@ -240,8 +241,8 @@ static int print_json(const struct bench *bench) {
   ommai_put_integer(&out, "number", bench->best[PACKED].n_slices);
   ommai_put_real(&out, "ms_longest", bench->best[PACKED].longest_slice * 1e3);
   ommai_put_end(&out, "}");
-  OMMAI_PUT_REALS(&out, {"flops", bench->flops}, {"peak_gflops", ommai_peaks_best(&bench->peaks)});
-  ommai_put_reals(&out, "peaks", bench->peaks.gflops, bench->peaks.n);
+  OMMAI_PUT_REALS(&out, {"flops", bench->flops}, {"peak_gflops", bench->peaks.best});
+  ommai_put_reals(&out, "peaks", bench->peaks.values, bench->peaks.n);
   ommai_put_string(&out, "peak_note", peak_doubt(bench));
   ommai_put_real(&out, "times_peak", times_peak(bench));
   OMMAI_PUT_INTEGERS(&out, {"estimated_bytes", bench->estimated_bytes}, {"peak_bytes", bench->peak_bytes},
@@ -292,10 +293,10 @@ static int print_table(const struct bench *bench) {
                    (long long)bench->values->runs.repeat, ommai_plural(bench->values->runs.repeat));
   print_parts(&bench->best[PACKED]);
   ommai_print_fact(stdout, "against the peak", "%.2f times the time at %.1f GFLOP/s, reached %.1f", times_peak(bench),
-                   ommai_peaks_best(&bench->peaks), bench->flops / best * 1e-9);
+                   bench->peaks.best, bench->flops / best * 1e-9);
   if (doubt) {
-    ommai_print_fact(stdout, "readings of the peak", "%zu, from %.1f to %.1f GFLOP/s: %s", bench->peaks.n,
-                     ommai_peaks_lowest(&bench->peaks), ommai_peaks_best(&bench->peaks), doubt);
+    ommai_print_fact(stdout, "readings of the peak", "%zu, from %.1f to %.1f GFLOP/s: %s", bench->peaks.n, bench->peaks.lowest,
+                     bench->peaks.best, doubt);
   }
   if (n_ways(bench) > 1) {
     ommai_print_fact(stdout, "images a second", "%.2f packed, %.2f one by one: %.2f times", rate(bench, PACKED),

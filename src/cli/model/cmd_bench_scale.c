@@ -83,13 +83,12 @@ static int measure_barrier(struct bench *bench) {
   return code;
 }
 
-/* What a team of this machine's threads reads, and one: the best and the worst of all readings. */
+/* What a team of this machine's threads reads, and one. */
 static int read_memory(struct bench *bench) {
   double gbps = 0, alone = 0;
   int code = ommai_measure_read(bench->report.n_threads, &gbps);
   if (code == OMMAI_EXIT_DONE) code = ommai_measure_read(1, &alone);
-  bench->report.least_gbps = bench->report.read_gbps > 0 ? fmin(bench->report.least_gbps, gbps) : gbps;
-  bench->report.read_gbps = fmax(bench->report.read_gbps, gbps);
+  ommai_readings_add(&bench->report.reads, gbps);
   bench->report.core_gbps = fmax(bench->report.core_gbps, alone);
   return code;
 }
@@ -250,7 +249,7 @@ static int measure(struct bench *bench) {
   if (code == OMMAI_EXIT_DONE) code = run_here(bench);
   ommai_progress_end(&bench->runner.progress);
   if (code == OMMAI_EXIT_DONE) ommai_scale_report_finish(&bench->report);
-  bench->report.roof_gbps = bench->values->memory_gbps > 0 ? bench->values->memory_gbps : bench->report.read_gbps;
+  bench->report.roof_gbps = bench->values->memory_gbps > 0 ? bench->values->memory_gbps : bench->report.reads.best;
   return code;
 }
 

@@ -52,13 +52,12 @@ struct estimate {
   struct ommai_weight_choices choices;
   struct omma_image_sizes total; /* its sums: no size, no grid */
   const char *peak_type;         /* that of int8 towers is what their attention computes in */
-  struct ommai_peaks peaks;
-  double reads[READINGS], best_read, lowest_read; /* GB/s */
+  struct ommai_readings peaks, reads; /* GFLOP/s and GB/s */
   double efficiency;
 };
 
 static double expected_seconds(const struct estimate *estimate, double flops) {
-  return flops / (estimate->efficiency * ommai_peaks_best(&estimate->peaks) * 1e9);
+  return flops / (estimate->efficiency * estimate->peaks.best * 1e9);
 }
 
 static int find_size(const char *source, int32_t *width, int32_t *height) {
@@ -119,16 +118,15 @@ static int read_peak(const struct values *values, struct estimate *estimate) {
   }
   bool bf16 = strcmp(estimate->model.vision_weights, "f32") != 0 && machine.bf16_gflops > 0;
   estimate->peak_type = bf16 ? "bf16" : "f32";
-  estimate->peaks.gflops[estimate->peaks.n++] = ommai_machine_gflops(&machine, bf16);
+  ommai_readings_add(&estimate->peaks, ommai_machine_gflops(&machine, bf16));
   return OMMAI_EXIT_DONE;
 }
 
-static int read_memory(struct estimate *estimate, int reading) {
+static int read_memory(struct estimate *estimate) {
   struct omma_error error;
-  double *gbps = &estimate->reads[reading];
-  if (omma_measure_read(estimate->model.n_threads, gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
-  estimate->best_read = fmax(estimate->best_read, *gbps);
-  estimate->lowest_read = reading ? fmin(estimate->lowest_read, *gbps) : *gbps;
+  double gbps;
+  if (omma_measure_read(estimate->model.n_threads, &gbps, &error) != OMMA_OK) return ommai_failed_call(&error);
+  ommai_readings_add(&estimate->reads, gbps);
   return OMMAI_EXIT_DONE;
 }
 
@@ -146,10 +144,10 @@ static int estimate_cost(const struct omma_model *model, const struct values *va
   int code = OMMAI_EXIT_DONE;
   for (int i = 0; i < READINGS && code == OMMAI_EXIT_DONE; i++) {
     code = read_peak(values, estimate);
-    if (code == OMMAI_EXIT_DONE) code = read_memory(estimate, i);
+    if (code == OMMAI_EXIT_DONE) code = read_memory(estimate);
   }
   if (code != OMMAI_EXIT_DONE) return code;
-  return ommai_weight_choices_make(&values->common, &options, estimate->best_read, largest, &estimate->choices);
+  return ommai_weight_choices_make(&values->common, &options, estimate->reads.best, largest, &estimate->choices);
 }
 
 /* What an image and all of them together have. */
@@ -205,14 +203,14 @@ static int print_json(const struct estimate *estimate) {
   ommai_put_end(&out, "}");
   ommai_put_memory_estimate(&out, &estimate->memory);
   put_engines(&out, estimate);
-  ommai_put_real(&out, "peak_gflops", ommai_peaks_best(&estimate->peaks));
-  ommai_put_reals(&out, "peaks", estimate->peaks.gflops, estimate->peaks.n);
-  ommai_put_string(&out, "peak_note", ommai_peaks_doubt(&estimate->peaks));
+  ommai_put_real(&out, "peak_gflops", estimate->peaks.best);
+  ommai_put_reals(&out, "peaks", estimate->peaks.values, estimate->peaks.n);
+  ommai_put_string(&out, "peak_note", ommai_readings_doubt(&estimate->peaks));
   ommai_put_real(&out, "assumed_efficiency", estimate->efficiency);
   ommai_put_weight_choices(&out, &estimate->choices);
-  ommai_put_real(&out, "read_gbps", estimate->best_read);
-  ommai_put_reals(&out, "reads", estimate->reads, READINGS);
-  ommai_put_string(&out, "read_note", ommai_readings_doubt(estimate->lowest_read, estimate->best_read));
+  ommai_put_real(&out, "read_gbps", estimate->reads.best);
+  ommai_put_reals(&out, "reads", estimate->reads.values, estimate->reads.n);
+  ommai_put_string(&out, "read_note", ommai_readings_doubt(&estimate->reads));
   ommai_put_integer(&out, "choices_context", estimate->choices.context);
   return ommai_json_end(&out);
 }
@@ -253,7 +251,7 @@ static void print_image(const struct estimate *estimate, const struct omma_image
 }
 
 static int print_table(const struct estimate *estimate) {
-  const char *doubt = ommai_peaks_doubt(&estimate->peaks);
+  const char *doubt = ommai_readings_doubt(&estimate->peaks);
   int width = name_width(&estimate->sources);
   print_name("image", width);
   printf(" %9s %9s %9s %7s %6s %8s %7s %7s %7s\n", "size", "resized", "grid", "patches", "tokens", "segments", "windows",
@@ -270,11 +268,11 @@ static int print_table(const struct estimate *estimate) {
       "\nSizes are width x height, the grid is time x rows x columns of patches. Attention stays inside\n"
       "segments, in windowed layers inside windows. The time is an estimate: the tower's at %.0f %% of the\n"
       "%.0f GFLOP/s that were just measured on %d thread%s (%s).\n",
-      estimate->efficiency * 100, ommai_peaks_best(&estimate->peaks), estimate->model.n_threads,
-      ommai_plural(estimate->model.n_threads), estimate->peak_type);
+      estimate->efficiency * 100, estimate->peaks.best, estimate->model.n_threads, ommai_plural(estimate->model.n_threads),
+      estimate->peak_type);
   if (doubt) {
-    printf("Measurements ranged from %.0f to %.0f GFLOP/s: %s, so the time is a\nrough estimate.\n",
-           ommai_peaks_lowest(&estimate->peaks), ommai_peaks_best(&estimate->peaks), doubt);
+    printf("Measurements ranged from %.0f to %.0f GFLOP/s: %s, so the time is a\nrough estimate.\n", estimate->peaks.lowest,
+           estimate->peaks.best, doubt);
   }
   putchar('\n');
   ommai_print_model(stdout, &estimate->model);
@@ -282,10 +280,10 @@ static int print_table(const struct estimate *estimate) {
   print_engines(estimate);
   ommai_print_free_memory(stdout);
   ommai_weight_choices_print(&estimate->choices);
-  doubt = ommai_readings_doubt(estimate->lowest_read, estimate->best_read);
+  doubt = ommai_readings_doubt(&estimate->reads);
   if (doubt) {
-    printf("  Measurements ranged from %.1f to %.1f GB/s: %s, so these are\n  rough estimates.\n", estimate->lowest_read,
-           estimate->best_read, doubt);
+    printf("  Measurements ranged from %.1f to %.1f GB/s: %s, so these are\n  rough estimates.\n", estimate->reads.lowest,
+           estimate->reads.best, doubt);
   }
   return ommai_finish_output();
 }

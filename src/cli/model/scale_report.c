@@ -7,7 +7,6 @@
 #include "cli/core/diagnostics.h"
 #include "cli/core/format.h"
 #include "cli/core/json_out.h"
-#include "cli/model/bench_times.h"
 
 /* A prediction for this machine that is off by more than this part of what was measured says that
  * its memory or its clocks changed meanwhile. */
@@ -61,7 +60,7 @@ static void measure_shown(const struct ommai_scale_report *report, struct ommai_
     struct ommai_scale_time time = ommai_scale_predict(&record->trace, report->n_threads, &report->barrier);
     seconds[i] = time.parallel / (double)record->n_steps;
   }
-  struct ommai_scale_bounds bounds = bounds_of(report, work, seconds[0], report->n_threads, report->read_gbps);
+  struct ommai_scale_bounds bounds = bounds_of(report, work, seconds[0], report->n_threads, report->reads.best);
   work->shown = ommai_scale_shown(&bounds, seconds[1]);
   work->shown_here = work->shown >= 0;
   if (!work->shown_here) work->shown = 0.5;
@@ -147,10 +146,10 @@ static int print_json(const struct ommai_scale_report *report) {
   OMMAI_PUT_INTEGERS(&out, {"threads", report->n_threads}, {"images", report->images});
   OMMAI_PUT_STRINGS(&out, {"isa", report->info.isa}, {"kept_weights", report->info.kept_weights},
                     {"vision_weights", report->info.vision_weights});
-  OMMAI_PUT_REALS(&out, {"read_gbps", report->read_gbps}, {"read_gbps_least", report->least_gbps},
+  OMMAI_PUT_REALS(&out, {"read_gbps", report->reads.best}, {"read_gbps_least", report->reads.lowest},
                   {"read_gbps_alone", report->core_gbps}, {"memory_gbps", report->roof_gbps},
                   {"run_us_alone", report->barrier.alone * 1e6}, {"run_us_per_doubling", report->barrier.step * 1e6});
-  ommai_put_string(&out, "read_note", ommai_readings_doubt(report->least_gbps, report->read_gbps));
+  ommai_put_string(&out, "read_note", ommai_readings_doubt(&report->reads));
   ommai_put_begin(&out, "works", "[");
   for (int work = 0; work < OMMAI_SCALE_WORKS; work++) {
     if (report->works[work].there) put_work(&out, report, work);
@@ -183,13 +182,13 @@ static void print_work(const struct ommai_scale_report *report, int index) {
 }
 
 static int print_table(const struct ommai_scale_report *report) {
-  const char *doubt = ommai_readings_doubt(report->least_gbps, report->read_gbps);
+  const char *doubt = ommai_readings_doubt(&report->reads);
   ommai_print_fact(stdout, "predicted", "from tasks of one thread at %s, memory at %.0f GB/s", report->info.isa,
                    report->roof_gbps);
   ommai_print_fact(stdout, "a run costs", "%.2f us, and %.2f for each doubling of the workers (measured up to 2)",
                    report->barrier.alone * 1e6, report->barrier.step * 1e6);
   ommai_print_fact(stdout, "read here", "%.1f GB/s on one thread, %.1f to %.1f on %d%s%s", report->core_gbps,
-                   report->least_gbps, report->read_gbps, report->n_threads, doubt ? ": " : "", doubt ? doubt : "");
+                   report->reads.lowest, report->reads.best, report->n_threads, doubt ? ": " : "", doubt ? doubt : "");
   if (report->works[OMMAI_SCALE_TOWER].there)
     ommai_print_fact(stdout, "images", "%lld in a pass of the tower", (long long)report->images);
   for (int work = 0; work < OMMAI_SCALE_WORKS; work++) {

@@ -2,6 +2,7 @@
  * from that. */
 #pragma once
 
+#include "cli/model/bench_times.h"
 #include "cli/model/scale_works.h"
 
 /* Sizes of the teams that times are predicted for; and indices of records, the last of them of this
@@ -36,8 +37,8 @@ struct ommai_scale_report {
   int n_threads; /* of this machine */
   int64_t images;
   struct ommai_scale_barrier barrier;
-  double core_gbps, read_gbps, least_gbps; /* of one thread, of all here at best and at worst */
-  double roof_gbps;                        /* what is predicted with */
+  struct ommai_readings reads; /* GB/s of all threads here */
+  double core_gbps, roof_gbps; /* of one thread at best; what is predicted with */
   struct ommai_scale_measured works[OMMAI_SCALE_WORKS];
 };
 
