@@ -1,6 +1,5 @@
 /* POST /v1/chat/completions, /v1/messages (and /v1/messages/count_tokens) and /v1/responses: chats,
  * which differ in their requests and in the format of their replies. */
-#include "base/json_writer.h"
 #include "server/api/answer.h"
 #include "server/api/chat_job.h"
 #include "server/api/messages_request.h"
@@ -87,7 +86,6 @@ static bool answer_message(struct ommai_http_call *call, struct ommai_chat_reque
 /* The tokens of the prompt that the request makes. */
 static bool count(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
   struct omma_error cause = {0};
-  struct ommai_text out;
   int64_t n_tokens;
   struct omma_request_options options = {.continue_final_message = request->continue_final_message,
                                          .no_generation_prompt = request->no_generation_prompt,
@@ -97,11 +95,7 @@ static bool count(struct ommai_http_call *call, struct ommai_chat_request *reque
       OMMA_OK) {
     return ommai_api_fail_from(error, &cause);
   }
-  ommai_text_init(&out, call->allocator);
-  ommai_put_begin(&out, NULL, "{");
-  ommai_put_integer(&out, "input_tokens", n_tokens);
-  ommai_put_end(&out, "}");
-  ommai_http_call_reply(call, 200, "application/json", &out);
+  ommai_http_call_reply_json(call, json_pack("{s:I}", "input_tokens", (json_int_t)n_tokens));
   return true;
 }
 

@@ -33,21 +33,12 @@ void ommai_endpoint_health(struct ommai_http_call *call) {
 }
 
 void ommai_endpoint_version(struct ommai_http_call *call) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
-  ommai_put_begin(&body, NULL, "{");
-  ommai_put_string(&body, "version", omma_version());
-  ommai_put_end(&body, "}");
-  reply_json(call, &body);
+  ommai_http_call_reply_json(call, json_pack("{s:s}", "version", omma_version()));
 }
 
 void ommai_endpoint_load(struct ommai_http_call *call) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
-  ommai_put_begin(&body, NULL, "{");
-  ommai_put_integer(&body, "server_load", (int64_t)atomic_load(&call->server->n_active));
-  ommai_put_end(&body, "}");
-  reply_json(call, &body);
+  json_int_t n_active = atomic_load(&call->server->n_active);
+  ommai_http_call_reply_json(call, json_pack("{s:I}", "server_load", n_active));
 }
 
 void ommai_endpoint_metrics(struct ommai_http_call *call) {

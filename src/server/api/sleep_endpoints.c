@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/allocator.h"
-#include "base/json_writer.h"
 #include "server/http/connection.h"
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"
@@ -70,31 +69,20 @@ static bool read_query(const struct ommai_http_call *call, take_parameter *take,
 
 /* ---- replies ---- */
 
-static void put_tags(struct ommai_text *body, unsigned tags) {
-  if (!tags) {
-    ommai_put_null(body, "tags");
-    return;
-  }
-  ommai_put_begin(body, "tags", "[");
+/* null where none were named. */
+static json_t *list_of(unsigned tags) {
+  json_t *list = tags ? json_array() : json_null();
   for (int i = 0; 1 << i <= ALL_TAGS; i++) {
-    if (tags >> i & 1) ommai_put_string(body, NULL, tag_names[i]);
+    if (tags >> i & 1) json_array_append_new(list, json_string(tag_names[i]));
   }
-  ommai_put_end(body, "]");
+  return list;
 }
 
 /* As in vLLM; level 0: it was to wake up. */
 static void reply(struct ommai_http_call *call, int level, bool sleeps, unsigned tags) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
-  ommai_put_begin(&body, NULL, "{");
-  ommai_put_string(&body, "status", sleeps ? "sleeping" : "awake");
-  if (level) {
-    ommai_put_integer(&body, "level", level);
-  } else {
-    put_tags(&body, tags);
-  }
-  ommai_put_end(&body, "}");
-  ommai_http_call_reply(call, 200, "application/json", &body);
+  const char *status = sleeps ? "sleeping" : "awake";
+  ommai_http_call_reply_json(call, level ? json_pack("{s:s, s:i}", "status", status, "level", level)
+                                         : json_pack("{s:s, s:o}", "status", status, "tags", list_of(tags)));
 }
 
 static void end(struct ommai_sleep_step *step, const struct ommai_api_error *error) {
@@ -156,10 +144,6 @@ void ommai_endpoint_wake_up(struct ommai_http_call *call) {
 }
 
 void ommai_endpoint_is_sleeping(struct ommai_http_call *call) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
-  ommai_put_begin(&body, NULL, "{");
-  ommai_put_boolean(&body, "is_sleeping", atomic_load(&call->server->sleep.refuses));
-  ommai_put_end(&body, "}");
-  ommai_http_call_reply(call, 200, "application/json", &body);
+  bool sleeps = atomic_load(&call->server->sleep.refuses);
+  ommai_http_call_reply_json(call, json_pack("{s:b}", "is_sleeping", sleeps));
 }

@@ -7,6 +7,7 @@
 #include "base/allocator.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/json_writer.h"
 #include "server/core/protocol.h"
 #include "server/state/server_state.h"
 
@@ -204,6 +205,14 @@ void ommai_http_call_reply(struct ommai_http_call *call, int status, const char 
   }
   pthread_mutex_unlock(&call->lock);
   ommai_text_free(body);
+}
+
+void ommai_http_call_reply_json(struct ommai_http_call *call, json_t *document) {
+  struct ommai_text body;
+  ommai_text_init(&body, call->allocator);
+  ommai_put_value(&body, NULL, document, 0);
+  json_decref(document);
+  ommai_http_call_reply(call, 200, "application/json", &body);
 }
 
 static struct ommai_event *make_event(struct ommai_http_call *call, const char *data, size_t size) {

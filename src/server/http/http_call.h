@@ -7,6 +7,7 @@
  * a stream. All functions but those marked may be called from any thread. */
 #pragma once
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -129,6 +130,10 @@ bool ommai_http_call_hold(struct ommai_http_call *call, size_t size);
  * content of `body`, which is empty afterwards. The first reply wins and none follows a stream.
  * content_type is a constant string. */
 void ommai_http_call_reply(struct ommai_http_call *call, int status, const char *content_type, struct ommai_text *body);
+
+/* The same of JSON, with status 200. Takes `document` over, which is NULL where there was no memory
+ * for it. */
+void ommai_http_call_reply_json(struct ommai_http_call *call, json_t *document);
 
 /* For the job that goes on with it: it stays, with its body's share of the server's budget for
  * bodies, until it is let go. The JSON is as large as the body. */
