@@ -44,9 +44,11 @@ float *attention_case_run(const struct omma_attention_context *context, const st
 
 /* Fails the test when a row of `found` is further from the double-precision result than its
  * operands allow, or (normal values, 36 dimensions or more) than `relative` in L2. Only every
- * row_step-th row is looked at. */
+ * row_step-th row is looked at. What was expected of a case is kept until it is forgotten, for the
+ * same one at another level or in other memory. From one thread at a time. */
 void attention_case_check(const struct attention_case *problem, const float *found, double relative, int64_t row_step,
                           const char *label);
+void attention_case_forget(void);
 
 /* First row of a segment, and rows of all. */
 int64_t attention_case_row(const struct attention_case *problem, int64_t segment);

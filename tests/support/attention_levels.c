@@ -36,6 +36,7 @@ void attention_on_every_level(void (*body)(const struct omma_attention_context *
   }
   assert_non_null(before);
   omma_attention_context_destroy(before);
+  attention_case_forget();
 }
 
 void attention_check(const struct omma_attention_context *context, const struct attention_case *problem, int64_t row_step) {
