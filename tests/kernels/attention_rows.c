@@ -115,24 +115,31 @@ unsigned char *attention_row(const struct attention_rows *rows, int64_t index) {
   return rows->memory.data + (size_t)(index * rows->stride) * ommai_attention_element_size(rows->type);
 }
 
-static double element(const struct attention_rows *rows, int64_t row, int64_t d) {
-  float value = ommai_attention_load(rows->memory.data, row * rows->stride + d, rows->type);
-  if (rows->type != OMMA_INT8) return value;
+/* A row as the kernels see it. */
+static void row_elements(const struct attention_rows *rows, int64_t row, double *out) {
+  for (int64_t d = 0; d < rows->dim; d++) {
+    out[d] = ommai_attention_load(rows->memory.data, row * rows->stride + d, rows->type);
+  }
+  if (rows->type != OMMA_INT8) return;
   float scale = *attention_row_scales(rows, row);
-  return rows->in_bf16 ? (double)ommai_bf16_to_f32(ommai_bf16_from_f32(value * scale)) : (double)value * (double)scale;
+  for (int64_t d = 0; d < rows->dim; d++) {
+    out[d] = rows->in_bf16 ? (double)ommai_bf16_to_f32(ommai_bf16_from_f32((float)out[d] * scale)) : out[d] * (double)scale;
+  }
 }
 
 /* The softmax weights of a row, the key of the largest, and how far errors of f32 scores may
  * move. */
 static int64_t row_weights(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end, double *weights,
                            double *max_terms) {
-  double sum = 0.0;
+  double sum = 0.0, q[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], k[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM];
   int64_t first = begin;
   *max_terms = 0.0;
+  row_elements(&problem->q, row, q);
   for (int64_t key = begin; key < end; key++) {
     double dot = 0.0, terms = 0.0;
+    row_elements(&problem->k, key, k);
     for (int64_t d = 0; d < problem->head_dim; d++) {
-      double product = element(&problem->q, row, d) * element(&problem->k, key, d);
+      double product = q[d] * k[d];
       dot += product;
       terms += fabs(product);
     }
@@ -158,12 +165,12 @@ static double rounding_of_weights(const struct attention_problem *problem, int64
     }
     off[key] = 0.501 * unit / whole->value_step[key / OMMAI_ATTENTION_BLOCK];
   }
-  for (int64_t d = 0; d < problem->v_head_dim; d++) {
-    double moves = 0.0;
-    for (int64_t key = begin; key < end; key++)
-      moves += off[key] * fabs(element(&problem->v, key, d) - (double)whole->center[d]);
-    moved += moves * moves;
+  double v[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM], moves[OMMA_ATTENTION_MAX_DECODE_HEAD_DIM] = {0.0};
+  for (int64_t key = begin; key < end; key++) {
+    row_elements(&problem->v, key, v);
+    for (int64_t d = 0; d < problem->v_head_dim; d++) moves[d] += off[key] * fabs(v[d] - (double)whole->center[d]);
   }
+  for (int64_t d = 0; d < problem->v_head_dim; d++) moved += moves[d] * moves[d];
   return sqrt(moved);
 }
 
@@ -171,19 +178,26 @@ static double rounding_of_weights(const struct attention_problem *problem, int64
  * from one key to another; what `whole` says; and denormals taken as zeros. */
 double attention_row_error(const struct attention_problem *problem, int64_t row, int64_t begin, int64_t end, const float *found,
                            const struct attention_whole_weights *whole) {
+  enum { MAX_DIM = OMMA_ATTENTION_MAX_DECODE_HEAD_DIM };
   double weights[ATTENTION_MAX_KEYS], max_terms, error = 0.0, magnitude = 0.0, moved = 0.0;
-  int64_t first = row_weights(problem, row, begin, end, weights, &max_terms);
-  for (int64_t d = 0; d < problem->v_head_dim; d++) {
-    double expected = 0.0, terms = 0.0, moves = 0.0, first_value = element(&problem->v, first, d);
-    for (int64_t key = begin; key < end; key++) {
-      double value = element(&problem->v, key, d), term = weights[key] * value;
-      expected += term;
-      terms += fabs(term);
-      if (key != first) moves += attention_moved_weight(weights[key], max_terms) * fabs(value - first_value);
+  double v[MAX_DIM], v_first[MAX_DIM], expected[MAX_DIM], terms[MAX_DIM], moves[MAX_DIM];
+  int64_t first = row_weights(problem, row, begin, end, weights, &max_terms), dim = problem->v_head_dim;
+  for (int64_t d = 0; d < dim; d++) expected[d] = terms[d] = moves[d] = 0.0;
+  if (begin < end) row_elements(&problem->v, first, v_first);
+  for (int64_t key = begin; key < end; key++) {
+    double shift = key == first ? 0.0 : attention_moved_weight(weights[key], max_terms);
+    row_elements(&problem->v, key, v);
+    for (int64_t d = 0; d < dim; d++) {
+      double term = weights[key] * v[d];
+      expected[d] += term;
+      terms[d] += fabs(term);
+      moves[d] += shift * fabs(v[d] - v_first[d]);
     }
-    error += (found[d] - expected) * (found[d] - expected);
-    magnitude += terms * terms;
-    moved += moves * moves;
+  }
+  for (int64_t d = 0; d < dim; d++) {
+    error += (found[d] - expected[d]) * (found[d] - expected[d]);
+    magnitude += terms[d] * terms[d];
+    moved += moves[d] * moves[d];
   }
   double tiny = problem->types.q == OMMA_F16 ? 0x1p-24 : 0x1p-126;
   double rounding = whole ? rounding_of_weights(problem, begin, end, weights, whole) : 0.0;
