@@ -184,17 +184,31 @@ static void gemv(const struct step *step, const struct ommai_linear *linear, con
   run_gemv(&call, x);
 }
 
+/* A phase between linear layers, for each_row: the norm's weights, and what else it reads or
+ * writes. */
+struct norm_rows {
+  const struct step *step;
+  const float *norm;
+  float *states;
+};
+
+static void add_normed_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct norm_rows *call = context;
+  const struct step *step = call->step;
+  int64_t hidden = step->decoder->config.hidden_size;
+  ommai_decoder_add_normed(step->decoder, call->norm, step->projected + row * hidden, step->residual + row * hidden);
+}
+
 /* residual += the layer of `call` over x, through `norm` where there is one. What was projected
  * before is overwritten. */
 static void add_branch(struct gemv *call, const void *x, const float *norm) {
   const struct step *step = call->step;
-  int64_t hidden = step->decoder->config.hidden_size;
+  struct norm_rows rows = {.step = step, .norm = norm};
   call->y = norm ? step->projected : step->residual;
   call->accumulate = !norm;
   run_gemv(call, x);
-  for (int64_t row = 0; norm && row < step->n_rows; row++) {
-    ommai_decoder_add_normed(step->decoder, norm, step->projected + row * hidden, step->residual + row * hidden);
-  }
+  if (norm) each_row(step, step->decoder->config.hidden_size, NORM_ALONE, add_normed_task, &rows);
 }
 
 /* A phase of a layer, for each_row. */
@@ -319,17 +333,25 @@ static void begin_row_task(void *context, int64_t row, int worker) {
   ommai_mrope_angles(&decoder->mrope, source->position, step->cosine + row * pairs, step->sine + row * pairs);
 }
 
-/* What the draft head begins from: the tokens' embeddings, each next to a state. */
-static void join(const struct step *step, const float *states) {
+/* What the draft head begins from: the token's embedding, next to a state. */
+static void join_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct norm_rows *call = context;
+  const struct step *step = call->step;
   const struct ommai_decoder *decoder = step->decoder;
   int64_t hidden = decoder->config.hidden_size;
   float eps = decoder->config.norm_eps;
-  for (int64_t row = 0; row < step->n_rows; row++) {
-    void *out = ommai_element(step->joined, row * 2 * hidden, decoder->dtype);
-    decoder->ops->rms_norm(step->residual + row * hidden, decoder->draft.embedding_norm, eps, hidden, out, decoder->dtype);
-    decoder->ops->rms_norm(states + row * hidden, decoder->draft.state_norm, eps, hidden,
-                           ommai_element(out, hidden, decoder->dtype), decoder->dtype);
-  }
+  void *out = ommai_element(step->joined, row * 2 * hidden, decoder->dtype);
+  decoder->ops->rms_norm(step->residual + row * hidden, decoder->draft.embedding_norm, eps, hidden, out, decoder->dtype);
+  decoder->ops->rms_norm(call->states + row * hidden, decoder->draft.state_norm, eps, hidden,
+                         ommai_element(out, hidden, decoder->dtype), decoder->dtype);
+}
+
+/* The residual through a norm to where it is wanted in f32. */
+static void leave_task(void *context, int64_t row, int worker) {
+  (void)worker;
+  const struct norm_rows *call = context;
+  norm_row(call->step, row, call->norm, call->states, OMMA_F32);
 }
 
 static void project_logits(const struct step *step, float *logits) {
@@ -395,14 +417,12 @@ enum omma_status ommai_decode_draft(const struct ommai_decoder *decoder, const s
   place(decoder, n_rows, &arena, &step);
   if (arena.failed) return ommai_fail_memory(error, "decode workspace", arena.used);
   each_row(&step, hidden, NORM_ALONE, begin_row_task, &step);
-  join(&step, states);
+  struct norm_rows call = {&step, decoder->draft.norm, states};
+  each_row(&step, 2 * hidden, NORM_ALONE, join_task, &call);
   gemv(&step, decoder->draft.fc.linear, NULL, step.joined, step.residual);
   OMMAI_TRY(place_mixing(&step, cache->layout.group[layer], team ? team->n_workers : 1, &arena, error));
   OMMAI_TRY(run_layer(&step, layer, error));
-  for (int64_t row = 0; row < n_rows; row++) {
-    decoder->ops->rms_norm(step.residual + row * hidden, decoder->draft.norm, decoder->config.norm_eps, hidden,
-                           states + row * hidden, OMMA_F32);
-  }
+  each_row(&step, hidden, NORM_ALONE, leave_task, &call);
   return OMMA_OK;
 }
 
@@ -449,7 +469,8 @@ enum omma_status ommai_decode_project(const struct ommai_decoder *decoder, const
                                       struct omma_error *error) {
   struct step step = {.decoder = decoder, .n_rows = n_rows, .team = team};
   OMMAI_TRY(place_residuals(&step, residuals, workspace, workspace_size, error));
-  for (int64_t row = 0; row < n_rows; row++) norm_row(&step, row, decoder->final_norm, step.states, OMMA_F32);
+  struct norm_rows call = {&step, decoder->final_norm, step.states};
+  each_row(&step, decoder->config.hidden_size, NORM_ALONE, leave_task, &call);
   gemv(&step, decoder->state_projection, NULL, step.states, states);
   return OMMA_OK;
 }
