@@ -1,5 +1,6 @@
 """omma-encoder-proxy between a client, encoder nodes and a server that stands for vLLM."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -327,7 +328,7 @@ def test_bodies_have_a_limit(vllm, node, start_proxy):
 
 def test_requests_beyond_the_limit_wait_and_then_are_refused(vllm, node, start_proxy):
     proxy = start_proxy(url_of(node), max_requests=2, max_waiting=3)
-    vllm.begins_after = 1.0
+    vllm.hangs = threading.Event()
     replies = []
     threads = [threading.Thread(target=lambda: replies.append(proxy.chat("hello"))) for _ in range(5)]
     for i, thread in enumerate(threads):
@@ -336,6 +337,7 @@ def test_requests_beyond_the_limit_wait_and_then_are_refused(vllm, node, start_p
     refused = proxy.chat("hello")
     assert refused.status == 503 and refused.headers["Retry-After"] == "1"
     assert proxy.metric("requests_running") == 2 and proxy.metric("requests_waiting") == 3
+    vllm.hangs.set()
     for thread in threads:
         thread.join()
     assert [reply.status for reply in replies] == [200] * 5
@@ -505,6 +507,31 @@ def test_replies_of_nodes(monkeypatch, entry, good):
     else:
         with pytest.raises(NodeFailed, match="no encoder node's reply"):
             Node._judge(node, 200, text, "key")
+
+
+def test_who_leaves_while_the_body_ends_is_not_forgotten(monkeypatch):
+    """The last of the body and the end of the connection may come in one turn of the loop."""
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    from vllm_ommatidia.proxy._server import Proxy
+
+    async def run():
+        pieces = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        waiting = iter(pieces)
+
+        async def readany():
+            return await next(waiting)
+
+        proxy = types.SimpleNamespace(_options=types.SimpleNamespace(client_timeout=60, max_body_bytes=100))
+        handler = asyncio.ensure_future(Proxy._read(proxy, types.SimpleNamespace(content=types.SimpleNamespace(readany=readany))))
+        for _ in range(5):  # until it waits for the body
+            await asyncio.sleep(0)
+        pieces[0].set_result(b"{}")
+        pieces[1].set_result(b"")
+        handler.cancel()
+        await asyncio.wait({handler})
+        return handler.cancelled()
+
+    assert asyncio.run(run())
 
 
 def test_the_same_image_goes_to_the_same_node(vllm, start, start_proxy):

@@ -9,8 +9,8 @@ import hmac
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -22,6 +22,7 @@ from ._metrics import Metrics
 from ._nodes import CHATS, FAILURES, Node, NodeFailed, NodeRefused, encode_image, reason_of
 from ._vllm import Answer, Vllm
 
+T = TypeVar("T")
 # They end at each hop; the body is sent on uncompressed, and answers are asked for so.
 _HOP_HEADERS = {
     "connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "content-encoding", "accept-encoding", "host",
@@ -147,7 +148,7 @@ class Proxy:
         """Whoever stops sending gives up the bytes that others wait for."""
         body = bytearray()
         try:
-            while piece := await asyncio.wait_for(request.content.readany(), self._options.client_timeout):
+            while piece := await _within(self._options.client_timeout, request.content.readany()):
                 body += piece
                 if len(body) > self._options.max_body_bytes:
                     raise web.HTTPRequestEntityTooLarge(self._options.max_body_bytes, len(body))
@@ -217,6 +218,19 @@ class Proxy:
         finally:
             for task in tasks:
                 task.cancel()
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """asyncio.wait_for, which before Python 3.12 does not end when it is cancelled at the moment in
+    which the work is done."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise asyncio.TimeoutError
+    finally:
+        task.cancel()
 
 
 @contextlib.contextmanager
