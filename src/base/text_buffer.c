@@ -76,3 +76,29 @@ size_t ommai_utf8_length(const unsigned char *data, size_t size) {
   if (first == 0xf4u && data[1] > 0x8fu) return 0;
   return 4;
 }
+
+bool ommai_hex_read(const char *text, size_t n, uint32_t *value) {
+  static const char DIGITS[] = "0123456789abcdef0123456789ABCDEF";
+  *value = 0;
+  for (size_t i = 0; i < n; i++) {
+    const char *found = text[i] ? strchr(DIGITS, text[i]) : NULL;
+    if (!found) return false;
+    *value = *value << 4 | (uint32_t)(found - DIGITS) % 16;
+  }
+  return true;
+}
+
+bool ommai_percent_decode(const char *text, size_t size, char *out, size_t capacity) {
+  size_t length = 0;
+  for (size_t i = 0; i < size; i++) {
+    uint32_t byte = (unsigned char)text[i];
+    if (text[i] == '%') {
+      if (size - i < 3 || !ommai_hex_read(text + i + 1, 2, &byte)) return false;
+      i += 2;
+    }
+    if (byte == 0 || length + 1 >= capacity) return false;
+    out[length++] = (char)byte;
+  }
+  out[length] = '\0';
+  return true;
+}

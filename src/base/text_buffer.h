@@ -5,6 +5,7 @@
 #include <omma/host.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ommai_text {
   const struct omma_allocator *allocator; /* NULL: the memory is lent */
@@ -29,3 +30,9 @@ void ommai_text_format(struct ommai_text *text, const char *format, ...) __attri
 
 /* The length of the valid UTF-8 character at `data`, 0 where there is none. size is at least 1. */
 size_t ommai_utf8_length(const unsigned char *data, size_t size);
+
+/* The value of `n` hexadecimal digits, at most 8. False at the first that is none, such as the end
+ * of a string. */
+bool ommai_hex_read(const char *text, size_t n, uint32_t *value);
+/* A string out of text [size], each %HH taken back. False: a bad escape, a NUL, or no room. */
+bool ommai_percent_decode(const char *text, size_t size, char *out, size_t capacity);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text_buffer.h"
 #include "text/utf8.h"
 
 /* What \s may match: ASCII, and the rest of what ECMA-262 or Python take for a space. */
@@ -48,31 +49,23 @@ static void add_escaped_class(struct ommai_regex_text *text, char name, bool out
   add_all(text, chars, rest.ranges, rest.n);
 }
 
-static int hex_value(char c) {
-  static const char DIGITS_OF[] = "0123456789abcdef0123456789ABCDEF";
-  const char *found = c ? strchr(DIGITS_OF, c) : NULL;
-  return found ? (int)(found - DIGITS_OF) % 16 : -1;
-}
-
 /* n hexadecimal digits. */
-static bool take_hex(struct ommai_regex_text *text, int n, uint32_t *code) {
-  *code = 0;
-  for (int i = 0; i < n; i++) {
-    int value = text->at < text->size ? hex_value(text->bytes[text->at]) : -1;
-    if (value < 0) return false;
-    *code = *code * 16 + (uint32_t)value;
-    text->at++;
+static bool take_hex(struct ommai_regex_text *text, size_t n, uint32_t *code) {
+  uint32_t digit;
+  for (*code = 0; n > 0; n--, text->at++) {
+    if (text->at == text->size || !ommai_hex_read(text->bytes + text->at, 1, &digit)) return false;
+    *code = *code * 16 + digit;
   }
   return true;
 }
 
 /* HHHH or {H...} after \u; two surrogates are one character. */
 static bool take_unicode(struct ommai_regex_text *text, uint32_t *code) {
-  uint32_t low;
+  uint32_t low, digit;
   if (text->at < text->size && text->bytes[text->at] == '{') {
-    *code = 0;
-    for (text->at++; text->at < text->size && hex_value(text->bytes[text->at]) >= 0; text->at++) {
-      *code = *code * 16 + (uint32_t)hex_value(text->bytes[text->at]);
+    text->at++;
+    for (*code = 0; take_hex(text, 1, &digit);) {
+      *code = *code * 16 + digit;
       if (*code > OMMAI_MAX_CODE_POINT) return false;
     }
     return text->at < text->size && text->bytes[text->at++] == '}';

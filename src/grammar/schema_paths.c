@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text_buffer.h"
 #include "grammar/schema_parts.h"
 
 enum { PATH_TEXT = 200, MAX_STEPS = 64, MAX_REFERENCE = 1024 };
@@ -57,21 +58,15 @@ enum omma_status ommai_schema_fail_scratch(struct schema_context *context) {
 
 /* ---- references ---- */
 
-static int hex_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* One step of a JSON pointer in a URI fragment, with %XX, ~0 and ~1 resolved; *at moves to the next
  * "/" or the end. */
 static bool take_step(const char **at, char *step) {
   for ((*at)++; **at && **at != '/'; (*at)++) {
     char c = **at;
     if (c == '%') {
-      int high = hex_of((*at)[1]), low = high < 0 ? -1 : hex_of((*at)[2]);
-      if (low < 0 || high * 16 + low == 0) return false;
-      c = (char)(high * 16 + low);
+      uint32_t byte;
+      if (!ommai_hex_read(*at + 1, 2, &byte) || byte == 0) return false;
+      c = (char)byte;
       *at += 2;
     }
     if (c == '~') {

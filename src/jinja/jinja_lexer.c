@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text_buffer.h"
 #include "text/utf8.h"
 
 struct lexer {
@@ -96,22 +97,12 @@ static enum omma_status skip_comment(struct lexer *lexer) {
 
 /* ---- tags ---- */
 
-static unsigned hex_of(char byte) {
-  if (is_digit(byte)) return (unsigned)(byte - '0');
-  byte |= 0x20;
-  return byte >= 'a' && byte <= 'f' ? (unsigned)(byte - 'a') + 10 : 16;
-}
-
 /* \xHH, \uHHHH, \UHHHHHHHH at text[0] = 'x': appends the character; returns the bytes read, 0 where
  * it is none. */
 static size_t read_code(const char *text, size_t size, char *out, size_t *n) {
   size_t digits = text[0] == 'x' ? 2 : text[0] == 'u' ? 4 : text[0] == 'U' ? 8 : 0;
   uint32_t code = 0;
-  if (!digits || size < digits + 1) return 0;
-  for (size_t i = 1; i <= digits; i++) {
-    if (hex_of(text[i]) > 15 || code > 0x10FFFF) return 0;
-    code = code * 16 + hex_of(text[i]);
-  }
+  if (!digits || size < digits + 1 || !ommai_hex_read(text + 1, digits, &code)) return 0;
   if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
   *n += ommai_utf8_encode(code, out + *n);
   return digits + 1;

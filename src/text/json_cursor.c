@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/text_buffer.h"
 #include "text/utf8.h"
 
 static void skip_space(struct ommai_json_cursor *cursor) {
@@ -25,18 +26,11 @@ bool ommai_json_cursor_next(struct ommai_json_cursor *cursor, char end, bool *mo
 }
 
 static bool hex4(struct ommai_json_cursor *cursor, uint32_t *value) {
+  uint32_t digit;
   *value = 0;
   if (cursor->size - cursor->at < 4) return false;
   for (int i = 0; i < 4; i++) {
-    char c = cursor->text[cursor->at++];
-    uint32_t digit;
-    if (c >= '0' && c <= '9') {
-      digit = (uint32_t)(c - '0');
-    } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
-      digit = (uint32_t)((c | 0x20) - 'a') + 10;
-    } else {
-      return false;
-    }
+    if (!ommai_hex_read(cursor->text + cursor->at++, 1, &digit)) return false;
     *value = *value << 4 | digit;
   }
   return true;

@@ -5,16 +5,11 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/text_buffer.h"
 #include "cli/core/paths.h"
 
 static const char scheme[] = "file://";
 static const char blanks[] = " \t\r\n";
-
-static int digit_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* Cuts "file://" and a host off and resolves %XX, in place. */
 static void resolve_address(char *path) {
@@ -22,9 +17,9 @@ static void resolve_address(char *path) {
   char *to = path;
   if (!from) return;
   while (*from) {
-    int high = from[0] == '%' ? digit_value(from[1]) : -1, low = high < 0 ? -1 : digit_value(from[2]);
-    bool escaped = low >= 0 && (high || low);
-    *to++ = escaped ? (char)(high << 4 | low) : *from;
+    uint32_t byte = 0;
+    bool escaped = from[0] == '%' && ommai_hex_read(from + 1, 2, &byte) && byte;
+    *to++ = escaped ? (char)byte : *from;
     from += escaped ? 3 : 1;
   }
   *to = '\0';

@@ -93,31 +93,13 @@ static bool read_data_url(const struct ommai_server *server, const char *url, si
   return read_base64(server, "image_url", comma + 1, url_size - head - 1, file, error);
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The path of a file:// URL, percent signs decoded; false when it is too long, is not absolute, or
  * holds a NUL. */
 static bool path_of_url(const char *url, size_t url_size, char *path, size_t path_size) {
   static const char SCHEME[] = "file://";
-  size_t i = sizeof SCHEME - 1, length = 0;
+  size_t i = sizeof SCHEME - 1;
   if (has_prefix(url + i, url_size - i, "localhost/")) i += sizeof "localhost" - 1;
-  for (; i < url_size; i++) {
-    int c = (unsigned char)url[i];
-    if (c == '%') {
-      int high = i + 2 < url_size ? hex_digit(url[i + 1]) : -1, low = i + 2 < url_size ? hex_digit(url[i + 2]) : -1;
-      if (high < 0 || low < 0) return false;
-      c = high * 16 + low;
-      i += 2;
-    }
-    if (c == 0 || length + 1 >= path_size) return false;
-    path[length++] = (char)c;
-  }
-  path[length] = '\0';
-  return path[0] == '/';
+  return ommai_percent_decode(url + i, url_size - i, path, path_size) && path[0] == '/';
 }
 
 static bool read_file_url(const struct ommai_server *server, const char *url, size_t url_size, struct ommai_media_file *file,

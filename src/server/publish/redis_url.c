@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text_buffer.h"
 
 #define DEFAULT_PORT 6379
 #define DEFAULT_TIMEOUT_MS 500
@@ -17,28 +18,6 @@ static enum omma_status refuse(const char *what, const char *expected, struct om
                           "encoder_cache_url: %s: expected %s (redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?ttl=SECONDS&"
                           "timeout=MILLISECONDS] or unix://PATH)",
                           what, expected);
-}
-
-static int hex_digit(char digit) {
-  const char *digits = "0123456789abcdef", *found = digit ? strchr(digits, digit | 0x20) : NULL;
-  return found ? (int)(found - digits) : -1;
-}
-
-/* Text [size] into a field, with %HH taken back. False: too long, not complete, or with a NUL. */
-static bool unescape(const char *text, size_t size, char out[OMMAI_REDIS_TEXT]) {
-  size_t length = 0;
-  for (size_t i = 0; i < size; i++) {
-    int value = (unsigned char)text[i];
-    if (text[i] == '%') {
-      if (i + 2 >= size || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) return false;
-      value = 16 * hex_digit(text[i + 1]) + hex_digit(text[i + 2]);
-      i += 2;
-    }
-    if (value == 0 || length + 1 >= OMMAI_REDIS_TEXT) return false;
-    out[length++] = (char)value;
-  }
-  out[length] = '\0';
-  return true;
 }
 
 /* An integer in text [size] from low to high. */
@@ -68,7 +47,8 @@ static enum omma_status read_user(const char *text, size_t size, struct ommai_re
   const char *colon = memchr(text, ':', size);
   if (!colon) return refuse("the user", "USER:PASSWORD or :PASSWORD", error);
   size_t user = (size_t)(colon - text);
-  if (!unescape(text, user, url->user) || !unescape(colon + 1, size - user - 1, url->password) || !url->password[0]) {
+  if (!ommai_percent_decode(text, user, url->user, sizeof url->user) ||
+      !ommai_percent_decode(colon + 1, size - user - 1, url->password, sizeof url->password) || !url->password[0]) {
     return refuse("the user", "a password, characters such as @ and / as %40 and %2F", error);
   }
   return OMMA_OK;

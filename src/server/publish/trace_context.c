@@ -2,21 +2,18 @@
 
 #include <string.h>
 
+#include "base/text_buffer.h"
+
 /* Places in 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01. */
 enum { TRACE_ID = 3, PARENT_ID = 36, FLAGS = 53, END = 55 };
 
-static int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_bytes(const char *text, uint8_t *bytes, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes[i] = (uint8_t)(high << 4 | low);
+    uint32_t byte;
+    if (!ommai_hex_read(text + 2 * i, 2, &byte)) return false;
+    bytes[i] = (uint8_t)byte;
   }
-  return true;
+  return strspn(text, "0123456789abcdef") >= 2 * n;
 }
 
 static bool is_zero(const uint8_t *bytes, size_t n) {
