@@ -107,28 +107,18 @@ static void put_trace(const struct ommai_call_report *report) {
   const struct ommai_call_trace *trace = report->trace;
   const struct ommai_access *access = report->access;
   if (!trace->wanted) return;
-  struct ommai_trace_record record = {
-      .context = trace->context,
-      .begin_ns = report->created_ns,
-      .end_ns = report->created_ns + (int64_t)(access->seconds * 1e9),
-      .wall_offset_ns = wall_offset_ns(),
-      .route = trace->route,
-      .model = trace->model,
-      .status = access->status,
-      .cause = access->cause,
-      .draws = trace->draws,
-      .temperature = trace->temperature,
-      .top_p = trace->top_p,
-      .max_tokens = trace->max_tokens,
-      .n = trace->n,
-      .n_images = trace->n_images,
-      .ran = access->ran,
-      .n_prompt_tokens = access->n_prompt_tokens,
-      .n_cached_tokens = access->n_cached_tokens,
-      .n_completion_tokens = access->n_completion_tokens,
-      .preprocess = access->timings.preprocess,
-      .first_token_ns = trace->first_token_ns ? trace->first_token_ns - report->created_ns : 0,
-  };
+  struct ommai_trace_record record = trace->record;
+  record.begin_ns = report->created_ns;
+  record.end_ns = report->created_ns + (int64_t)(access->seconds * 1e9);
+  record.wall_offset_ns = wall_offset_ns();
+  record.status = access->status;
+  record.cause = access->cause;
+  record.ran = access->ran;
+  record.n_prompt_tokens = access->n_prompt_tokens;
+  record.n_cached_tokens = access->n_cached_tokens;
+  record.n_completion_tokens = access->n_completion_tokens;
+  record.preprocess = access->timings.preprocess;
+  record.first_token_ns = trace->first_token_ns ? trace->first_token_ns - report->created_ns : 0;
   snprintf(record.method, sizeof record.method, "%s", access->method);
   snprintf(record.request_id, sizeof record.request_id, "%s", report->request_id);
   add_stages(&record, trace, access->decode_image);

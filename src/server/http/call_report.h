@@ -4,7 +4,7 @@
 
 #include <omma/omma.h>
 
-#include "server/publish/trace_context.h"
+#include "server/publish/trace_body.h"
 
 struct ommai_api_error;
 struct ommai_server;
@@ -32,13 +32,9 @@ struct ommai_access {
 struct ommai_call_trace {
   /* Set by the IO thread before others see the call. */
   bool wanted;
-  const char *route; /* its path */
-  struct ommai_trace_context context;
-  /* Under the call's lock. Times are nanoseconds of the monotonic clock, 0 where there is none. */
-  const char *model;
-  bool draws;
-  double temperature, top_p;
-  int64_t max_tokens, n, n_images;
+  /* Under the call's lock. Of the record, what the request asks for and where it belongs. Times are
+   * nanoseconds of the monotonic clock, 0 where there is none. */
+  struct ommai_trace_record record;
   int64_t images_decoded_ns, submitted_ns, encoded_ns, prefill_ns, first_token_ns, finished_ns;
   double encode; /* seconds */
 };

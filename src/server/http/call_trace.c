@@ -28,18 +28,16 @@ static enum MHD_Result look_at(void *context, enum MHD_ValueKind kind, const cha
 
 /* Two headers are as good as none. */
 void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection *mhd) {
-  struct ommai_call_trace *trace = &call->trace;
+  struct ommai_trace_record *record = &call->trace.record;
   struct header header = {0};
   if (!call->server->tracer || !call->route || !call->route->answer) return;
-  trace->route = call->route->path;
+  record->route = call->route->path;
   MHD_get_connection_values(mhd, MHD_HEADER_KIND, look_at, &header);
-  if (header.n == 1 && header.value && ommai_trace_context_parse(header.value, &trace->context)) {
-    trace->wanted = trace->context.sampled;
-    return;
+  if (header.n != 1 || !header.value || !ommai_trace_context_parse(header.value, &record->context)) {
+    record->context = (struct ommai_trace_context){.sampled = true};
+    randombytes_buf(record->context.trace_id, sizeof record->context.trace_id);
   }
-  trace->wanted = true;
-  trace->context = (struct ommai_trace_context){.sampled = true};
-  randombytes_buf(trace->context.trace_id, sizeof trace->context.trace_id);
+  call->trace.wanted = record->context.sampled;
 }
 
 /* The server's own copy of a name, which outlives the request. */
@@ -52,16 +50,16 @@ static const char *kept_name(const struct ommai_server *server, const char *mode
 
 void ommai_call_trace_request(struct ommai_http_call *call, const char *model, const struct omma_sampling *sampling, int64_t n,
                               int64_t n_images) {
-  struct ommai_call_trace *trace = &call->trace;
-  if (!trace->wanted) return;
+  struct ommai_trace_record *record = &call->trace.record;
+  if (!call->trace.wanted) return;
   pthread_mutex_lock(&call->lock);
-  trace->model = kept_name(call->server, model);
-  trace->draws = sampling != NULL;
-  trace->temperature = sampling ? sampling->temperature : 0;
-  trace->top_p = sampling ? sampling->top_p : 0;
-  trace->max_tokens = sampling ? sampling->max_tokens : 0;
-  trace->n = n;
-  trace->n_images = n_images;
+  record->model = kept_name(call->server, model);
+  record->draws = sampling != NULL;
+  record->temperature = sampling ? sampling->temperature : 0;
+  record->top_p = sampling ? sampling->top_p : 0;
+  record->max_tokens = sampling ? sampling->max_tokens : 0;
+  record->n = n;
+  record->n_images = n_images;
   pthread_mutex_unlock(&call->lock);
 }
 
