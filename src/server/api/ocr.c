@@ -311,7 +311,7 @@ static bool check_server(const struct ommai_server *server, struct ommai_api_err
          ommai_api_fail(error, 400, NULL, "This server takes no images (--limit-mm-per-prompt).");
 }
 
-static bool start(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
+bool ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct ommai_ocr_request request;
   if (!check_server(call->server, error) || !ommai_ocr_request_read(call->server, root, &request, error)) return false;
   struct ocr *ocr = make_ocr(call, root);
@@ -321,10 +321,4 @@ static bool start(struct ommai_http_call *call, json_t *root, struct ommai_api_e
   if (ommai_job_queue_push(call->server->readers, &ocr->job, 0)) return true;
   free_ocr(ocr);
   return ommai_api_refuse(error, OMMAI_REFUSAL_QUEUED_REQUESTS);
-}
-
-bool ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
-  bool started = start(call, root, error);
-  json_decref(root);
-  return started;
 }

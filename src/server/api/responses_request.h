@@ -3,7 +3,7 @@
 
 #include "server/api/chat_request.h"
 
-/* Makes a chat of the request, which is taken over. False with *error filled: what cannot be done
+/* Makes a chat of the request, which it keeps. False with *error filled: what cannot be done
  * is refused by its name; values that chats have in common with it are checked there. */
 bool ommai_responses_request_read(json_t *root, struct ommai_chat_source *source, struct ommai_api_error *error);
 

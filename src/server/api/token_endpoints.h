@@ -8,8 +8,8 @@
 
 struct ommai_server_config;
 
-/* Each takes `root` over and appends the reply. False with *error filled. */
-bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
+/* Each appends the reply. False with *error filled. */
+bool ommai_tokenize(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
                     struct ommai_api_error *error);
-bool ommai_detokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
+bool ommai_detokenize(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
                       struct ommai_api_error *error);
