@@ -148,14 +148,12 @@ static struct ommai_call_answer *make_answer(struct ommai_http_call *call, const
   answer->decode_image = call->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
-  const char *model = fields->model ? fields->model : server->config.model_names[0];
-  answer->model = ommai_duplicate(server->config.allocator, model, strlen(model));
   bool own_id = !call->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;
   snprintf(answer->id, sizeof answer->id, "%s%s", source->format->id_prefix, own_id ? fields->request_id : call->request_id);
   answer->format = source->format;
   answer->head = (struct ommai_reply_head){.id = answer->id,
                                            .created = (int64_t)time(NULL),
-                                           .model = answer->model,
+                                           .model = fields->model,
                                            .request_fields = &answer->request_fields,
                                            .state = &answer->reply_state,
                                            .has_reasoning = fields->sampling.reasoning != NULL};
@@ -166,7 +164,7 @@ static struct ommai_call_answer *make_answer(struct ommai_http_call *call, const
   const struct ommai_text *repeated = source->request_fields;
   if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);
   if (source->add_images && (fields->own.details || fields->own.progress)) source->add_images(source->context, &answer->images);
-  if (ommai_call_answer_init_choices(answer, source->tools) && answer->model && !answer->request_fields.failed) return answer;
+  if (ommai_call_answer_init_choices(answer, source->tools) && !answer->request_fields.failed) return answer;
   ommai_call_answer_free(answer);
   return NULL;
 }

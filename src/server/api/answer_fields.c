@@ -246,7 +246,7 @@ static void set_defaults(const struct omma_model_info *info, struct omma_samplin
 bool ommai_model_check(const struct ommai_server_config *config, const char *name, struct ommai_api_error *error) {
   char names[400] = "";
   size_t used = 0;
-  if (ommai_server_has_model(config, name)) return true;
+  if (ommai_server_model_name(config, name)) return true;
   for (size_t i = 0; i < config->n_model_names; i++) {
     int added = snprintf(names + used, sizeof names - used, "%s`%s`", i ? ", " : "", config->model_names[i]);
     if (added < 0 || (size_t)added >= sizeof names - used) {
@@ -264,7 +264,7 @@ bool ommai_model_read(const struct ommai_server_config *config, const json_t *ro
   const char *model = NULL;
   if (!ommai_field_string(root, "model", &model, error)) return false;
   if (model && !ommai_model_check(config, model, error)) return false;
-  *name = model;
+  *name = model ? ommai_server_model_name(config, model) : config->model_names[0];
   return true;
 }
 

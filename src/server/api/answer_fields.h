@@ -16,9 +16,9 @@ struct ommai_server_config;
 
 #define OMMAI_FIELD_MAX_STOP_TOKENS 128
 
-/* Strings belong to the JSON document. */
+/* Strings belong to the JSON document, the model's name to the server. */
 struct ommai_answer_fields {
-  const char *model; /* NULL: not named */
+  const char *model;
   const char *request_id;
   struct omma_sampling sampling;
   const char *stop[OMMA_MAX_STOP_STRINGS];
@@ -48,6 +48,7 @@ void ommai_answer_fields_free(const struct ommai_server *server, struct ommai_an
 
 /* Checks that a model of this name is served. */
 bool ommai_model_check(const struct ommai_server_config *config, const char *name, struct ommai_api_error *error);
-/* The same of the one named in root, if any; *name may be NULL. */
+/* The same of the one named in root. *name is the server's own text: that name, or where there is
+ * none the first that is served. */
 bool ommai_model_read(const struct ommai_server_config *config, const json_t *root, const char **name,
                       struct ommai_api_error *error);

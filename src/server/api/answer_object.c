@@ -1,7 +1,5 @@
 #include "server/api/answer_object.h"
 
-#include <string.h>
-
 #include "base/allocator.h"
 #include "server/state/server_state.h"
 
@@ -41,7 +39,6 @@ void ommai_call_answer_free(struct ommai_call_answer *answer) {
   ommai_text_free(&answer->images);
   ommai_text_free(&answer->request_fields);
   ommai_reply_state_free(&answer->reply_state);
-  if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
   ommai_http_call_release(answer->call);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }

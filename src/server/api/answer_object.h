@@ -45,7 +45,6 @@ struct ommai_call_answer {
   atomic_int n_open;                     /* choices without an end */
   atomic_int n_ended[OMMAI_MAX_CHOICES]; /* of each prompt's, those that ended by themselves */
   char id[OMMAI_ID_PREFIX_SIZE + OMMAI_REQUEST_ID_SIZE];
-  char *model;
   const struct ommai_reply_format *format;
   bool has_tools;
   struct ommai_reply_head head;

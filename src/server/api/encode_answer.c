@@ -29,7 +29,7 @@ struct encode_answer {
   struct omma_request *request;
   char (*keys)[OMMAI_ENCODING_KEY_SIZE]; /* [n_images] */
   size_t n_images;
-  char *model; /* as the request names it */
+  const char *model; /* as the request names it */
   struct omma_embeddings *embeddings;
   struct omma_result result;
 };
@@ -93,7 +93,6 @@ static void free_answer(struct encode_answer *answer) {
   omma_embeddings_destroy(answer->embeddings);
   omma_request_destroy(answer->request);
   ommai_release(answer->allocator, answer->keys, answer->n_images, sizeof *answer->keys);
-  if (answer->model) ommai_release(answer->allocator, answer->model, strlen(answer->model) + 1, 1);
   ommai_http_call_release(answer->call);
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }
@@ -290,15 +289,12 @@ static void submit(struct encode_answer *answer) {
 
 static struct encode_answer *make_answer(struct ommai_http_call *call, const struct ommai_chat_request *request) {
   struct encode_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
-  const char *model = request->fields.model ? request->fields.model : call->server->config.model_names[0];
   if (!answer) return NULL;
   ommai_http_call_retain(call);
   answer->call = call;
   answer->allocator = call->allocator;
-  answer->model = ommai_duplicate(call->allocator, model, strlen(model));
-  if (answer->model) return answer;
-  free_answer(answer);
-  return NULL;
+  answer->model = request->fields.model;
+  return answer;
 }
 
 bool ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {

@@ -125,10 +125,6 @@ static void add_json(struct ocr *ocr, const json_t *value) {
   ommai_text_free(&event);
 }
 
-static const char *model_of(const struct ocr *ocr) {
-  return ocr->request.model ? ocr->request.model : ocr->call->server->config.model_names[0];
-}
-
 /* Pages that fail end a whole reply; in a stream they are named, and the others follow. */
 static bool answer_failure(struct ocr *ocr, const struct ommai_open_page *page) {
   struct ommai_api_error error;
@@ -183,7 +179,7 @@ static void begin_reply(struct ocr *ocr) {
   }
   json_t *indices = json_array(), *event;
   for (int64_t i = 0; i < ocr->n_pages; i++) json_array_append_new(indices, json_integer((json_int_t)ocr->pages[i]));
-  event = json_pack("{s:s, s:s, s:o}", "object", "ocr.document", "model", model_of(ocr), "pages", indices);
+  event = json_pack("{s:s, s:s, s:o}", "object", "ocr.document", "model", ocr->request.model, "pages", indices);
   ommai_http_call_expect_stream(ocr->call);
   add_json(ocr, event);
   json_decref(event);
@@ -199,7 +195,7 @@ static void end_reply(struct ocr *ocr) {
     if (!ocr->failed) ommai_http_call_end(ocr->call);
   } else {
     ommai_put_end(&ocr->reply, "]");
-    ommai_put_string(&ocr->reply, "model", model_of(ocr));
+    ommai_put_string(&ocr->reply, "model", ocr->request.model);
     ommai_put_null(&ocr->reply, "document_annotation");
     ommai_put_value(&ocr->reply, "usage_info", usage, 0);
     ommai_put_end(&ocr->reply, "}");

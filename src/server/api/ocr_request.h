@@ -11,9 +11,9 @@
 
 struct ommai_server;
 
-/* Strings belong to the JSON document. */
+/* Strings belong to the JSON document, the model's name to the server. */
 struct ommai_ocr_request {
-  const char *model;      /* NULL: not named */
+  const char *model;
   const char *url;        /* of the document */
   const json_t *pages;    /* a list or a text; NULL: all */
   bool include_images;    /* figures as base64 */

@@ -28,7 +28,7 @@ static bool begin_request(const struct ommai_http_call *call, const char *model,
   ommai_log_line_string(line, "client", call->access.client);
   ommai_log_line_string(line, "path", call->access.path);
   ommai_log_line_string(line, "request_id", call->request_id);
-  ommai_log_line_string(line, "model", model ? model : config->model_names[0]);
+  ommai_log_line_string(line, "model", model);
   return true;
 }
 

@@ -77,16 +77,15 @@ static void free_answer(struct vector_answer *answer) {
 static void reply(struct vector_answer *answer) {
   struct ommai_text out;
   const struct ommai_server *server = answer->call->server;
-  const struct ommai_vector_reply content = {
-      .id = answer->id,
-      .model = answer->fields.model ? answer->fields.model : server->config.model_names[0],
-      .created = (int64_t)time(NULL),
-      .rules = answer->rules,
-      .has_token_vectors = server->config.info.token_vector_width > 0,
-      .fields = &answer->fields,
-      .inputs = &answer->inputs,
-      .results = answer->results,
-      .root = answer->root};
+  const struct ommai_vector_reply content = {.id = answer->id,
+                                             .model = answer->fields.model,
+                                             .created = (int64_t)time(NULL),
+                                             .rules = answer->rules,
+                                             .has_token_vectors = server->config.info.token_vector_width > 0,
+                                             .fields = &answer->fields,
+                                             .inputs = &answer->inputs,
+                                             .results = answer->results,
+                                             .root = answer->root};
   struct ommai_api_error error;
   if (answer->rules->is_cohere && !ommai_cohere_embed_check(&content, &error)) {
     ommai_http_call_fail(answer->call, &error);

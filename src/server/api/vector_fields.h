@@ -13,7 +13,7 @@ struct ommai_server;
 enum ommai_vector_format { OMMAI_VECTOR_FLOAT, OMMAI_VECTOR_BASE64, OMMAI_VECTOR_BYTES };
 enum ommai_vector_type { OMMAI_VECTOR_F32, OMMAI_VECTOR_F16, OMMAI_VECTOR_BF16 };
 
-/* Strings belong to the JSON document. */
+/* Strings belong to the JSON document, the model's name to the server. */
 struct ommai_vector_fields {
   const char *model, *request_id, *cache_salt; /* NULL: not given */
   const char *instruction;                     /* what its own prompts say; NULL: not given */

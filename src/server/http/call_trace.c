@@ -2,7 +2,6 @@
 
 #include <microhttpd.h>
 #include <sodium.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
@@ -40,20 +39,12 @@ void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection 
   call->trace.wanted = record->context.sampled;
 }
 
-/* The server's own copy of a name, which outlives the request. */
-static const char *kept_name(const struct ommai_server *server, const char *model) {
-  for (size_t i = 0; model && i < server->config.n_model_names; i++) {
-    if (!strcmp(server->config.model_names[i], model)) return server->config.model_names[i];
-  }
-  return server->config.model_names[0];
-}
-
 void ommai_call_trace_request(struct ommai_http_call *call, const char *model, const struct omma_sampling *sampling, int64_t n,
                               int64_t n_images) {
   struct ommai_trace_record *record = &call->trace.record;
   if (!call->trace.wanted) return;
   pthread_mutex_lock(&call->lock);
-  record->model = kept_name(call->server, model);
+  record->model = model == call->config->info.directory ? call->config->model_names[0] : model;
   record->draws = sampling != NULL;
   record->temperature = sampling ? sampling->temperature : 0;
   record->top_p = sampling ? sampling->top_p : 0;

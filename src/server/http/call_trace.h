@@ -6,8 +6,8 @@
 /* The head is there: whether the call is traced, and where it belongs. IO thread. */
 void ommai_call_trace_begin(struct ommai_http_call *call, struct MHD_Connection *mhd);
 
-/* The request was understood. model: as the client named it, NULL: not at all. sampling: NULL where
- * nothing is drawn. */
+/* The request was understood. model: the server's name for it, of which a trace has no directory.
+ * sampling: NULL where nothing is drawn. */
 void ommai_call_trace_request(struct ommai_http_call *call, const char *model, const struct omma_sampling *sampling, int64_t n,
                               int64_t n_images);
 

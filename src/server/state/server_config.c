@@ -2,11 +2,12 @@
 
 #include <string.h>
 
-bool ommai_server_has_model(const struct ommai_server_config *config, const char *name) {
+const char *ommai_server_model_name(const struct ommai_server_config *config, const char *name) {
   for (size_t i = 0; i < config->n_model_names; i++) {
-    if (!strcmp(config->model_names[i], name)) return true;
+    if (!strcmp(config->model_names[i], name)) return config->model_names[i];
   }
-  return config->answers_to_path && config->info.directory && !strcmp(config->info.directory, name);
+  bool is_path = config->answers_to_path && config->info.directory && !strcmp(config->info.directory, name);
+  return is_path ? config->info.directory : NULL;
 }
 
 bool ommai_server_fail(const struct ommai_server_config *config, const char *what, const struct omma_error *cause,

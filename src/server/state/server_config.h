@@ -49,8 +49,8 @@ struct ommai_server_config {
   char *unlogged_paths; /* with commas between, or NULL */
 };
 
-/* True when `name` is one of the served names. */
-bool ommai_server_has_model(const struct ommai_server_config *config, const char *name);
+/* The served name that `name` is, which lives as long as the server, or NULL. */
+const char *ommai_server_model_name(const struct ommai_server_config *config, const char *name);
 
 /* As ommai_api_fail_from; one that clients see as status 500 is logged, as what came of doing
  * `what`. */
