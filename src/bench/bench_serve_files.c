@@ -53,8 +53,7 @@ static int find_result(const struct ommai_bench_serve_values *values, const char
 
 static int check_result(const struct ommai_bench_serve_values *values) {
   char name[OMMAI_MAX_PATH], path[OMMAI_MAX_PATH];
-  int code = values->result_dir ? make_directories(values->result_dir) : OMMAI_EXIT_DONE;
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(values->result_dir ? make_directories(values->result_dir) : OMMAI_EXIT_DONE);
   if (values->result_file) {
     snprintf(name, sizeof name, "%s", values->result_file);
   } else {
@@ -62,7 +61,7 @@ static int check_result(const struct ommai_bench_serve_values *values) {
      * counts. */
     snprintf(name, sizeof name, "%s-.json", values->label ? values->label : "");
   }
-  code = find_result(values, name, path);
+  int code = find_result(values, name, path);
   return code == OMMAI_EXIT_DONE ? check_file(path) : code;
 }
 
@@ -74,8 +73,7 @@ int ommai_bench_serve_check_files(const struct ommai_bench_serve_values *values)
 static int write_result(const struct ommai_bench_serve_values *values, const struct ommai_bench_report *report) {
   char name[OMMAI_MAX_PATH], path[OMMAI_MAX_PATH];
   ommai_report_file_name(report, name, sizeof name);
-  int code = find_result(values, values->result_file ? values->result_file : name, path);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(find_result(values, values->result_file ? values->result_file : name, path));
   json_t *result = ommai_report_json(report, values->detailed);
   if (!result) return ommai_failed("bench serve: out of memory: the result");
   FILE *file = fopen(path, values->append ? "a" : "w");

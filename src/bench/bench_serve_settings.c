@@ -177,8 +177,7 @@ static int check_data(const struct ommai_bench_serve_values *values, bool chat) 
 }
 
 static int make_data(const struct ommai_bench_serve_values *values, struct ommai_bench_serve_settings *settings) {
-  int code = check_data(values, settings->chat);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(check_data(values, settings->chat));
   struct ommai_data_settings *data = &settings->data;
   *data = (struct ommai_data_settings){
       .kind = (enum ommai_data_kind)values->data,
@@ -196,7 +195,7 @@ static int make_data(const struct ommai_bench_serve_values *values, struct ommai
       .images_ratio = values->images_ratio,
   };
   settings->ignore_eos = values->ignore_eos || data->kind == OMMAI_DATA_RANDOM || data->kind == OMMAI_DATA_RANDOM_MM;
-  code = read_range_ratio(values->range_ratio, data);
+  int code = read_range_ratio(values->range_ratio, data);
   if (code == OMMAI_EXIT_DONE) code = read_buckets(values->buckets, data);
   return code == OMMAI_EXIT_DONE ? read_image_limit(values->image_limit, data) : code;
 }

@@ -221,8 +221,7 @@ static int check_ready(struct bench *bench) {
     int code = try_server(bench, until, &ready);
     if (ready || code != OMMAI_EXIT_DONE) return code;
     double now = ommai_clock_seconds();
-    code = sleep_until(bench, now + fmin(RETRY_SECONDS, (until - now) / 2));
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(sleep_until(bench, now + fmin(RETRY_SECONDS, (until - now) / 2)));
   }
   return ommai_failed("bench serve: interrupted before the server was ready");
 }
@@ -253,8 +252,7 @@ static int measure(struct bench *bench) {
   batch.delays = bench->delays;
   batch.id_prefix = bench->id_prefix;
   bench->has_replies = true;
-  int code = run_batch(bench, &batch, "requests", bench->replies, &seconds);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(run_batch(bench, &batch, "requests", bench->replies, &seconds));
   struct ommai_metrics_settings settings = {.percentiles = bench->settings.percentiles,
                                             .n_percentiles = bench->settings.n_percentiles,
                                             .tokenizer = bench->tokenizer};

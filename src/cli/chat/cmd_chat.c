@@ -69,8 +69,7 @@ static int check(const struct chat *chat) {
 }
 
 static int read_prompt(struct chat *chat) {
-  int code = ommai_read_input(&chat->input, &chat->prompt_size);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_read_input(&chat->input, &chat->prompt_size));
   chat->prompt = chat->input;
   if (chat->prompt_size && chat->prompt[chat->prompt_size - 1] == '\n') chat->prompt_size--;
   return OMMAI_EXIT_DONE;
@@ -90,8 +89,7 @@ static int find_prompt(struct chat *chat, size_t n_from_standard_input) {
     chat->interactive = true;
     return OMMAI_EXIT_DONE;
   } else {
-    int code = read_prompt(chat);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(read_prompt(chat));
   }
   if (!ommai_text_is_blank(chat->prompt, chat->prompt_size)) return OMMAI_EXIT_DONE;
   return ommai_usage_error("%s: nothing to ask: the question is empty (--prompt \"What is in this picture?\")", chat->command);
@@ -218,9 +216,8 @@ static int load_attachments(struct chat *chat) {
   if (!chat->attachments) return ommai_failed("chat: out of memory: a list of %zu images and videos", n);
   for (; chat->n_attachments < n; chat->n_attachments++) {
     size_t i = chat->n_attachments, n_images = values->images.count;
-    int code = i < n_images ? ommai_attach_image(values->images.items[i], &options, &chat->attachments[i])
-                            : ommai_attach_video(values->videos.items[i - n_images], &options, &chat->attachments[i]);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(i < n_images ? ommai_attach_image(values->images.items[i], &options, &chat->attachments[i])
+                            : ommai_attach_video(values->videos.items[i - n_images], &options, &chat->attachments[i]));
   }
   chat->decode_image = ommai_clock_seconds() - start;
   return OMMAI_EXIT_DONE;
@@ -231,8 +228,7 @@ static int begin_conversation(struct chat *chat) {
   const char *system = chat->values->system;
   struct ommai_conversation *conversation = &chat->conversation;
   if (system) {
-    int code = ommai_conversation_add(conversation, OMMA_ROLE_SYSTEM, NULL, 0, system, strlen(system));
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(ommai_conversation_add(conversation, OMMA_ROLE_SYSTEM, NULL, 0, system, strlen(system)));
   }
   if (chat->interactive) return OMMAI_EXIT_DONE;
   chat->given = true;
@@ -340,18 +336,16 @@ static int take_words(struct chat *chat, const struct ommai_strings *arguments, 
   struct ommai_chat_words words = {
       .model = values->common.model, .prompt = values->prompt, .images = {.items = images, .count = values->images.count}};
   if (values->images.count) memcpy(images, values->images.items, values->images.count * sizeof *images);
-  int code = ommai_chat_words_sort(chat->command, arguments, model_first, &words);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_chat_words_sort(chat->command, arguments, model_first, &words));
   if (model_first && !words.model) {
     return ommai_usage_error(
         "run: which model? Give its Hugging Face directory or GGUF file: omma run DIR (`omma chat` asks the demo model)");
   }
-  code = take_mentioned(chat, &words);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(take_mentioned(chat, &words));
   values->common.model = words.model;
   values->prompt = words.prompt;
   values->images = words.images;
-  code = check(chat);
+  int code = check(chat);
   if (code == OMMAI_EXIT_DONE) code = ommai_answer_constraint_read(chat->command, &values->form, &chat->form);
   if (code == OMMAI_EXIT_DONE) code = ommai_check_model_path(&values->common);
   return code == OMMAI_EXIT_DONE ? find_prompt(chat, words.n_from_standard_input) : code;

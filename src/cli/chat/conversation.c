@@ -107,8 +107,7 @@ static int list_frames(const char *source, struct names *names) {
   for (const char *name = source;; name++) {
     size_t size = strcspn(name, ",");
     if (size == 0) return ommai_usage_error("video: %s: a name between the commas is empty", source);
-    int code = add_name(names, source, name, size);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(add_name(names, source, name, size));
     name += size;
     if (!*name) return OMMAI_EXIT_DONE;
   }
@@ -122,8 +121,7 @@ static int load_frames(const struct names *names, double fps, struct omma_part *
   part->video = &frames->video;
   for (; frames->video.n_frames < names->count; frames->video.n_frames++) {
     size_t i = frames->video.n_frames;
-    int code = ommai_load_image(names->items[i], &frames->images[i]);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(ommai_load_image(names->items[i], &frames->images[i]));
   }
   return OMMAI_EXIT_DONE;
 }

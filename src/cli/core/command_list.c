@@ -85,8 +85,7 @@ static int cannot_start(const struct ommai_command *command, const char *path) {
 
 int ommai_start_program(const struct ommai_command *command, char **argv) {
   char path[OMMAI_MAX_PATH];
-  int code = ommai_finish_output();
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_finish_output());
   argv[0] = path;
   if (ommai_find_neighbour(path, command->program)) {
     execv(path, argv);

@@ -9,6 +9,14 @@
 /* OMMAI_EXIT_SIGNAL and its number, when a signal ended the work: 130 after Ctrl-C. */
 enum ommai_exit { OMMAI_EXIT_DONE = 0, OMMAI_EXIT_FAILED = 1, OMMAI_EXIT_USAGE = 2, OMMAI_EXIT_SIGNAL = 128 };
 
+/* Leaves the function with the exit code of `expression`, where that is not OMMAI_EXIT_DONE. For
+ * functions that own nothing yet. */
+#define OMMAI_TRY_CODE(expression)                      \
+  do {                                                  \
+    int ommai_code_ = (expression);                     \
+    if (ommai_code_ != OMMAI_EXIT_DONE) return ommai_code_; \
+  } while (0)
+
 /* From now on the text of an error that is printed, without the program's name, replaces the one in
  * `out` too, cut to size - 1 bytes. NULL ends that. One thread at a time. */
 void ommai_failures_to(char *out, size_t size);

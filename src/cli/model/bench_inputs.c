@@ -56,8 +56,7 @@ static int read_entries(const char *text, const char *where, struct ommai_segmen
 }
 
 static int parse_text(const char *text, const char *where, struct ommai_segments *segments) {
-  int code = read_entries(text, where, segments);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(read_entries(text, where, segments));
   segments->capacity = segments->count + 1;
   segments->borders = ommai_allocate(&ommai_default_allocator, segments->capacity, sizeof *segments->borders);
   if (!segments->borders) return ommai_failed("bench attention: out of memory: %zu segments", segments->count);

@@ -84,9 +84,8 @@ static int allocate(struct bench *bench) {
     return ommai_failed_call(&error);
   }
   int64_t kv_heads = values->kv_heads ? values->kv_heads : values->heads;
-  int code = ommai_attention_inputs_create(bench->segments.borders[bench->segments.count], values->heads, kv_heads,
-                                           values->head_dim, dtypes[values->dtype], (uint64_t)values->seed, &bench->inputs);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_attention_inputs_create(bench->segments.borders[bench->segments.count], values->heads, kv_heads,
+                                           values->head_dim, dtypes[values->dtype], (uint64_t)values->seed, &bench->inputs));
   bench->workspace_bytes = omma_attention_plan_workspace_size(bench->plan, bench->n_threads);
   bench->workspace = ommai_allocate(&ommai_default_allocator, bench->workspace_bytes, 1);
   bench->times = ommai_allocate(&ommai_default_allocator, MAX_RUNS, sizeof *bench->times);

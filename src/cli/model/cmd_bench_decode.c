@@ -89,8 +89,7 @@ static int check_longest(const struct bench *bench) {
   struct ommai_common common = bench->values->runs.common;
   struct omma_model_info info;
   common.max_model_len = 0;
-  int code = ommai_read_model_info(&common, &info);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_read_model_info(&common, &info));
   int64_t length = bench->longest + bench->values->tokens;
   if (length <= info.max_model_len) return OMMAI_EXIT_DONE;
   return ommai_failed("bench decode: a context of %lld and %lld more tokens are %lld, this checkpoint's limit is %lld",
@@ -100,11 +99,10 @@ static int check_longest(const struct bench *bench) {
 
 static int open_model(struct bench *bench) {
   struct ommai_common common = bench->values->runs.common;
-  int code = check_longest(bench);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(check_longest(bench));
   common.max_model_len = bench->longest + bench->values->tokens;
   common.no_chat = true;
-  code = ommai_open_model(&common, false, &bench->model);
+  int code = ommai_open_model(&common, false, &bench->model);
   if (code == OMMAI_EXIT_DONE) omma_model_get_info(bench->model, &bench->info);
   return code;
 }

@@ -98,8 +98,7 @@ static int make_size(struct bench *bench, size_t index) {
 
 static int make_images(struct bench *bench) {
   for (size_t i = 0; i < bench->n_sizes; i++) {
-    int code = make_size(bench, i);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(make_size(bench, i));
   }
   size_t batch = (size_t)bench->values->batch;
   bench->n_images = bench->n_sizes * batch;

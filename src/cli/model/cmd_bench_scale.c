@@ -259,8 +259,7 @@ static int find_longest(struct bench *bench) {
   struct ommai_common common = bench->values->runs.common;
   struct omma_model_info info;
   common.max_model_len = 0;
-  int code = ommai_read_model_info(&common, &info);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_read_model_info(&common, &info));
   const int64_t prompt = is_chosen(bench, CHOSEN_PREFILL) ? bench->values->context + 1 : 0;
   const int64_t further = OMMAI_SCALE_STEP_PROMPT + OMMAI_SCALE_AHEAD;
   const int64_t answer = is_chosen(bench, CHOSEN_DECODE) ? bench->values->tokens + further : 0;
@@ -287,8 +286,7 @@ static int open_model(struct bench *bench) {
   bench->report.n_threads = ommai_common_threads(common);
   bench->report.images = bench->values->images;
   if (!common->encoder_only) {
-    int code = find_longest(bench);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(find_longest(bench));
   }
   /* the largest team, of which one worker works */
   common->threads = bench->report.n_threads > largest ? bench->report.n_threads : largest;

@@ -156,8 +156,7 @@ static int finish_group(struct run *run) {
 static int load_image(const struct run *run, size_t index, struct omma_image **image, struct omma_image_sizes *sizes) {
   struct omma_error error;
   const char *source = run->sources->items[index];
-  int code = ommai_load_image(source, image);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_load_image(source, image));
   int32_t width = omma_image_width(*image), height = omma_image_height(*image);
   if (omma_model_image_sizes(run->model, width, height, &run->limits, sizes, &error) == OMMA_OK) return OMMAI_EXIT_DONE;
   omma_image_destroy(*image);

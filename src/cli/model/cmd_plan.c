@@ -73,12 +73,11 @@ static int find_size(const char *source, int32_t *width, int32_t *height) {
                   strerror(ENOENT));
   }
   struct omma_image *image;
-  int code = ommai_load_image(source, &image);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_load_image(source, &image));
   *width = omma_image_width(image);
   *height = omma_image_height(image);
   omma_image_destroy(image);
-  return code;
+  return OMMAI_EXIT_DONE;
 }
 
 static enum omma_status find_sizes(const struct omma_model *model, int64_t n_frames, int32_t width, int32_t height,
@@ -94,8 +93,7 @@ static int size_images(const struct omma_model *model, const struct values *valu
   for (size_t i = 0; i < estimate->sources.count; i++) {
     struct omma_image_sizes *sizes = &estimate->images[i];
     int32_t width, height;
-    int code = find_size(estimate->sources.items[i], &width, &height);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(find_size(estimate->sources.items[i], &width, &height));
     if (find_sizes(model, values->frames, width, height, &limits, sizes, &error) != OMMA_OK) {
       ommai_error_prefix(&error, "%s", estimate->sources.items[i]);
       return ommai_failed_call(&error);
@@ -333,10 +331,8 @@ static int run_plan(const void *given, const struct ommai_strings *arguments) {
   const char *usual = USUAL_SIZE;
   char directory[OMMAI_MAX_PATH];
   struct estimate estimate = {.sources = *arguments};
-  int code = ommai_common_take_model_of("plan", OMMAI_FURTHER_FILES, &estimate.sources, &values.common);
-  if (code != OMMAI_EXIT_DONE) return code;
-  code = ommai_common_read_engines("plan", values.data_parallel, &values.common.n_engines);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_common_take_model_of("plan", OMMAI_FURTHER_FILES, &estimate.sources, &values.common));
+  OMMAI_TRY_CODE(ommai_common_read_engines("plan", values.data_parallel, &values.common.n_engines));
   if (values.common.model) values.common.model = model_directory(values.common.model, directory, sizeof directory);
   if (!estimate.sources.count) estimate.sources = (struct ommai_strings){&usual, 1, 1};
   return estimate_and_print(&values, &estimate);

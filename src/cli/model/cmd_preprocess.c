@@ -138,13 +138,12 @@ static int preprocess(const struct omma_model *model, const struct values *value
 
 static int save(const struct values *values, const struct patches *patches, size_t n_images, int64_t patch_dim) {
   struct tensor_list list;
-  int code = tensor_list_create(2 * n_images, &list);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(tensor_list_create(2 * n_images, &list));
   for (size_t i = 0; i < n_images; i++) {
     tensor_list_add_matrix(&list, i, "pixel_values", patches[i].sizes.n_patches, patch_dim, patches[i].pixel_values);
     tensor_list_add_grid(&list, i, patches[i].sizes.grid_thw);
   }
-  code = tensor_list_save(&list, values->output);
+  int code = tensor_list_save(&list, values->output);
   tensor_list_release(&list);
   return code;
 }

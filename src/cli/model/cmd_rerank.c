@@ -161,11 +161,10 @@ static int take(void *context, int64_t index, float value) {
   struct ranking *ranking = context;
   json_t **line = line_under_way(ranking, index);
   if (ranking->values->top_n && ranking->n == ranking->capacity) rank(ranking);
-  int code = grow((void **)&ranking->list, ranking->n, &ranking->capacity, sizeof *ranking->list);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(grow((void **)&ranking->list, ranking->n, &ranking->capacity, sizeof *ranking->list));
   ranking->list[ranking->n++] = (struct scored){index, value, *line};
   *line = NULL;
-  return code;
+  return OMMAI_EXIT_DONE;
 }
 
 static int take_failure(void *context, int64_t index, const char *reason) {
@@ -174,8 +173,7 @@ static int take_failure(void *context, int64_t index, const char *reason) {
   json_decref(*line);
   *line = NULL;
   if (!ranking->values->json || ranking->values->vectors.output) return OMMAI_EXIT_DONE;
-  int code = grow((void **)&ranking->failures, ranking->n_failures, &ranking->failure_capacity, sizeof *ranking->failures);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(grow((void **)&ranking->failures, ranking->n_failures, &ranking->failure_capacity, sizeof *ranking->failures));
   ranking->failures[ranking->n_failures] = (struct failure){index, strdup(reason)};
   return ranking->failures[ranking->n_failures++].reason ? OMMAI_EXIT_DONE
                                                          : ommai_failed("out of memory: why a document failed");
@@ -326,8 +324,7 @@ static int read_query(struct ranking *ranking, const struct ommai_strings *argum
   snprintf(ranking->query.name, sizeof ranking->query.name, "--query-image");
   if (!values->query && !values->query_images.count) return query_is_missing(arguments);
   for (size_t i = 0; i < values->query_images.count; i++) {
-    int code = ommai_vector_item_add_image(&ranking->query, values->query_images.items[i]);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(ommai_vector_item_add_image(&ranking->query, values->query_images.items[i]));
   }
   if (values->query) ommai_vector_item_add_text(&ranking->query, values->query, strlen(values->query));
   return OMMAI_EXIT_DONE;

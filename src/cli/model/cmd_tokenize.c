@@ -156,8 +156,7 @@ static int find_ids(const struct values *values, const struct ommai_strings *wor
 /* Reads the ids of a text. Every id takes two bytes at least with its separator, which bounds their
  * number. */
 static int read_ids(const char *text, size_t size, struct ids *ids) {
-  int code = make_ids(ids, size / 2 + 1);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(make_ids(ids, size / 2 + 1));
   const char *start = text + strspn(text, " \t\r\n");
   return *start == '{' || *start == '[' ? add_json(text, size, ids) : add_plain(text, ids);
 }

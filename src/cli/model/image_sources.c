@@ -194,9 +194,8 @@ static int read_stream(FILE *stream, const char *name, char **text, size_t *size
 static int load_stream(FILE *stream, const char *name, struct omma_image **image) {
   char *bytes;
   size_t size;
-  int code = read_stream(stream, name, &bytes, &size);
-  if (code != OMMAI_EXIT_DONE) return code;
-  code = decode(name, bytes, size, image);
+  OMMAI_TRY_CODE(read_stream(stream, name, &bytes, &size));
+  int code = decode(name, bytes, size, image);
   free(bytes);
   return code;
 }

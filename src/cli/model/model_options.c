@@ -349,8 +349,7 @@ int ommai_read_model_info(const struct ommai_common *common, struct omma_model_i
   struct ommai_common quiet = *common;
   struct omma_model *model;
   quiet.verbose = false;
-  int code = ommai_open_model(&quiet, true, &model);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_open_model(&quiet, true, &model));
   omma_model_get_info(model, info);
   omma_model_close(model);
   return OMMAI_EXIT_DONE;

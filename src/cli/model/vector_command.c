@@ -167,11 +167,9 @@ static void note_purpose(const struct run *run, enum omma_model_task trained) {
  * for these, as the server has it. */
 static int open_model(struct run *run, struct ommai_common *common) {
   struct omma_model_info info;
-  int code = ommai_read_model_info(common, &info);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_read_model_info(common, &info));
   common->task = run->job->scores && info.task != OMMA_TASK_EMBED ? OMMA_TASK_SCORE : OMMA_TASK_EMBED;
-  code = ommai_open_model(common, false, &run->model);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_open_model(common, false, &run->model));
   ommai_common_note_demo(run->job->command, common);
   omma_model_get_info(run->model, &run->info);
   note_purpose(run, info.task);
@@ -182,8 +180,7 @@ static int open_model(struct run *run, struct ommai_common *common) {
  * model would answer, so that a first word that is no file ends it all. */
 static int take_words(struct ommai_vector_job *job, const struct ommai_strings *arguments, struct ommai_common *common) {
   struct ommai_strings words = *arguments;
-  int code = ommai_common_take_model_of(job->command, OMMAI_FURTHER_FOLDERS, &words, common);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_common_take_model_of(job->command, OMMAI_FURTHER_FOLDERS, &words, common));
   if (!common->model && words.count && ommai_is_no_file(words.items[0])) {
     return ommai_failed(
         "%s: %s: %s: the first word is a model (a Hugging Face directory or a GGUF file; nothing is downloaded) or an image; "

@@ -80,8 +80,7 @@ int ommai_weight_choices_make(const struct ommai_common *common, const struct om
   choices->count = 0;
   const size_t n_kinds = list_kinds(kinds);
   for (size_t i = 0; i < n_kinds && !(choices->as_stored && i == 2); i++) {
-    int code = make(common, options, largest, choices->as_stored ? &as_stored : &kinds[i], choices);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(make(common, options, largest, choices->as_stored ? &as_stored : &kinds[i], choices));
   }
   return OMMAI_EXIT_DONE;
 }

@@ -122,9 +122,8 @@ static int replace(struct ommai_batch_output *output) {
 static int cut_off(struct ommai_batch_output *output) {
   struct earlier earlier = {.output = output};
   int64_t end;
-  int code = read_lines(&earlier, &end);
-  if (code != OMMAI_EXIT_DONE) return code;
-  return ftruncate(output->file, end) == 0 ? code : failed(output->path, "its torn last line cannot be cut off");
+  OMMAI_TRY_CODE(read_lines(&earlier, &end));
+  return ftruncate(output->file, end) == 0 ? OMMAI_EXIT_DONE : failed(output->path, "its torn last line cannot be cut off");
 }
 
 static int open_standard_output(struct ommai_batch_output *output) {
@@ -141,8 +140,7 @@ int ommai_batch_output_open(const char *path, bool retry_failed, struct ommai_ba
   output->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (output->file < 0 || fstat(output->file, &status) != 0) return failed(path, "cannot be written");
   if (!S_ISREG(status.st_mode)) return OMMAI_EXIT_DONE;
-  int code = lock(path, output->file);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(lock(path, output->file));
   return retry_failed ? replace(output) : cut_off(output);
 }
 

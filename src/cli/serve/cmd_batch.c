@@ -111,9 +111,8 @@ static int run_batch(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
   struct ommai_batch_output output = {.file = -1};
   struct ommai_batch_job job = {.input = -1, .output = &output};
-  int code = check(values);
-  if (code != OMMAI_EXIT_DONE) return code;
-  code = run_files(values, arguments, &job);
+  OMMAI_TRY_CODE(check(values));
+  int code = run_files(values, arguments, &job);
   if (job.input > STDIN_FILENO) close(job.input);
   int closed = ommai_batch_output_close(&output);
   return code == OMMAI_EXIT_DONE ? closed : code;

@@ -50,8 +50,7 @@ static int read_cross_origin(const struct values *values, struct held *held, str
                {"--allowed-methods", values->allowed_methods, &held->methods},
                {"--allowed-headers", values->allowed_headers, &held->headers}};
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-    int code = ommai_json_words_read("serve", lists[i].flag, lists[i].text, lists[i].list);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(ommai_json_words_read("serve", lists[i].flag, lists[i].text, lists[i].list));
   }
   *options = (struct omma_cross_origin_options){.origins = held->origins.words.items,
                                                 .n_origins = held->origins.words.count,
@@ -178,8 +177,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   struct omma_server_options options;
   struct ommai_opened opened;
   int64_t reported_ns = 0;
-  int code = read_options(values, held, &options);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(read_options(values, held, &options));
   /* A client that hangs up must not end the program. */
   signal(SIGPIPE, SIG_IGN);
   ommai_show_times();
@@ -188,7 +186,7 @@ static int serve_with(struct values *values, const struct ommai_strings *argumen
   options.log_context = log;
   struct ommai_debug_log debug_log = {log_line, log, options.log_json};
   values->serving.common.debug_log = &debug_log;
-  code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &reported_ns, &opened);
+  int code = ommai_serving_open("serve", &values->serving, &options, arguments, ommai_service_loading, &reported_ns, &opened);
   if (code == OMMAI_EXIT_DONE) {
     options.kv_publisher = opened.kv_publisher;
     ommai_interrupt_defer();
