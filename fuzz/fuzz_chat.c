@@ -58,8 +58,7 @@ static void try_chat(const struct ommai_chat_source *source, bool messages_only)
     FUZZ_CHECK(request.n_messages > 0 && request.n_parts_used <= request.n_parts);
     FUZZ_CHECK(request.n_images <= 4 && request.n_videos <= 2);
     if (!messages_only) check_fields(&request.fields);
-    struct ommai_text repeated;
-    ommai_text_init(&repeated, &ommai_default_allocator);
+    struct ommai_text repeated = ommai_text_of(&ommai_default_allocator);
     if (source->original) ommai_responses_request_write(&request, &repeated);
     FUZZ_CHECK(!repeated.failed);
     ommai_text_free(&repeated);

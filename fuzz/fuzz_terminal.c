@@ -16,8 +16,7 @@ static void try_boxes(const char *text, size_t size) {
     FUZZ_CHECK(box->x1 >= 0 && box->x1 < box->x2 && box->x2 <= images[box->image].width);
     FUZZ_CHECK(box->y1 >= 0 && box->y1 < box->y2 && box->y2 <= images[box->image].height);
   }
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_boxes(&out, NULL, &boxes);
   json_t *list = json_loadb(out.data, out.size, 0, NULL);
   FUZZ_CHECK(!out.failed && list && json_array_size(list) == boxes.count);

@@ -14,7 +14,7 @@ struct outcome {
 
 /* Pieces of `step` bytes, each a little larger than the one before. */
 static void parse(enum ommai_tool_format format, const char *text, size_t size, size_t step, struct outcome *outcome) {
-  ommai_text_init(&outcome->content, &ommai_default_allocator);
+  outcome->content = ommai_text_of(&ommai_default_allocator);
   FUZZ_CHECK(ommai_tool_parser_init(&outcome->parser, format, "f", &ommai_default_allocator));
   for (size_t at = 0, n; at < size; at += n) {
     n = step++ < size - at ? step : size - at;

@@ -7,13 +7,9 @@
 #include "base/allocator.h"
 #include "base/checked.h"
 
-void ommai_text_init(struct ommai_text *text, const struct omma_allocator *allocator) {
-  *text = (struct ommai_text){.allocator = allocator};
-}
-
 void ommai_text_free(struct ommai_text *text) {
   if (text->allocator) ommai_release(text->allocator, text->data, text->capacity, 1);
-  ommai_text_init(text, text->allocator);
+  *text = ommai_text_of(text->allocator);
 }
 
 void ommai_text_lend(struct ommai_text *text, void *memory, size_t capacity) {

@@ -14,7 +14,10 @@ struct ommai_text {
   bool failed; /* memory ran out; the content is incomplete */
 };
 
-void ommai_text_init(struct ommai_text *text, const struct omma_allocator *allocator);
+/* An empty one. */
+static inline struct ommai_text ommai_text_of(const struct omma_allocator *allocator) {
+  return (struct ommai_text){.allocator = allocator};
+}
 void ommai_text_free(struct ommai_text *text);
 /* In memory of the caller's, of `capacity` bytes, which it never outgrows. */
 void ommai_text_lend(struct ommai_text *text, void *memory, size_t capacity);

@@ -96,8 +96,7 @@ enum omma_status omma_service_begin(struct omma_service *service, const char *pa
     ommai_release(server->config.allocator, made, 1, sizeof *made);
     return ommai_fail_memory(error, "request", size);
   }
-  *made = (struct omma_service_call){.call = begun, .descriptor = descriptor};
-  ommai_text_init(&made->taken, server->config.allocator);
+  *made = (struct omma_service_call){.call = begun, .descriptor = descriptor, .taken = ommai_text_of(server->config.allocator)};
   ommai_http_call_make_id(begun);
   begun->route = route;
   begun->protocol = ommai_protocol_of(route->path);

@@ -187,8 +187,7 @@ enum omma_status ommai_safetensors_writer_finish(struct ommai_safetensors_writer
     }
   }
   if (writer->n_tensors > 0) qsort(writer->tensors, writer->n_tensors, sizeof *writer->tensors, compare_pending);
-  struct ommai_text head;
-  ommai_text_init(&head, &writer->allocator);
+  struct ommai_text head = ommai_text_of(&writer->allocator);
   put_head(writer, &head);
   enum omma_status status =
       head.failed ? ommai_fail_memory(error, writer->path, head.capacity) : write_file(writer, &head, error);

@@ -69,8 +69,7 @@ static const struct expected bad[] = {
 };
 
 static json_t *boxes_json(const struct ommai_boxes *boxes) {
-  struct ommai_text text;
-  ommai_text_init(&text, &ommai_default_allocator);
+  struct ommai_text text = ommai_text_of(&ommai_default_allocator);
   ommai_put_boxes(&text, NULL, boxes);
   assert_false(text.failed);
   json_t *list = json_loadb(text.data, text.size, 0, NULL);

@@ -6,8 +6,7 @@
 #include "support/test.h"
 
 static void put(struct ommai_encoding_memory *memory, const char *key, char fill, size_t size) {
-  struct ommai_text body;
-  ommai_text_init(&body, &ommai_default_allocator);
+  struct ommai_text body = ommai_text_of(&ommai_default_allocator);
   for (size_t i = 0; i < size; i++) ommai_text_append(&body, &fill, 1);
   assert_true(ommai_encoding_memory_put(memory, key, &body));
   assert_int_equal(body.size, 0);
@@ -15,8 +14,7 @@ static void put(struct ommai_encoding_memory *memory, const char *key, char fill
 
 /* The first byte of what is kept; -1: nothing is. */
 static int look(struct ommai_encoding_memory *memory, const char *key) {
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   bool found = ommai_encoding_memory_get(memory, key, &out);
   int first = found && out.size ? out.data[0] : -1;
   ommai_text_free(&out);

@@ -105,9 +105,8 @@ static void show(const struct ommai_tool_parser *parser, struct ommai_text *out)
 /* Pieces of `first` bytes, then of `rest`. */
 static void check(const struct expected *expected, size_t first, size_t rest) {
   struct ommai_tool_parser parser;
-  struct ommai_text out;
   size_t size = strlen(expected->text), n_news = 0;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   assert_true(ommai_tool_parser_init(&parser, expected->format, "only", &ommai_default_allocator));
   for (size_t at = 0, n; at < size; at += n) {
     n = at ? rest : first;
@@ -142,8 +141,7 @@ static void test_too_many(void **state) {
   (void)state;
   static const char call[] = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
   struct ommai_tool_parser parser;
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   assert_true(ommai_tool_parser_init(&parser, OMMAI_TOOLS_OBJECTS, NULL, &ommai_default_allocator));
   for (int i = 0; i <= OMMAI_MAX_TOOL_CALLS; i++) {
     assert_true(ommai_tool_parser_feed(&parser, call, sizeof call - 1, &out));

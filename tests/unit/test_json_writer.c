@@ -51,18 +51,16 @@ static const char ALL_KINDS[] =
 
 static void every_kind_of_value_has_its_form(void **state) {
   (void)state;
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   write_all_kinds(&out);
   assert_text(&out, ALL_KINDS);
 }
 
 static void parts_and_documents_are_put_together(void **state) {
   (void)state;
-  struct ommai_text out, list, none;
-  ommai_text_init(&out, &ommai_default_allocator);
-  ommai_text_init(&list, &ommai_default_allocator);
-  ommai_text_init(&none, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
+  struct ommai_text list = ommai_text_of(&ommai_default_allocator);
+  struct ommai_text none = ommai_text_of(&ommai_default_allocator);
   ommai_put_raw_text(&list, NULL, &none);
   ommai_put_string(&list, NULL, "a");
   ommai_put_raw(&list, NULL, "1,2", 3);
@@ -85,9 +83,8 @@ static void parts_and_documents_are_put_together(void **state) {
 
 static void escapes_are_those_of_json(void **state) {
   (void)state;
-  struct ommai_text out;
   const char given[] = "\"\\/\b\n\r\t\x01\x7f\0\xc3\xa9\xf0\x9f\x98\x80\xff";
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_text(&out, NULL, given, sizeof given - 1);
   ommai_put_ascii(&out, NULL, given, sizeof given - 1);
   assert_text(&out,
@@ -97,8 +94,7 @@ static void escapes_are_those_of_json(void **state) {
 
 static void members_of_a_kind_keep_their_order(void **state) {
   (void)state;
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_begin(&out, NULL, "{");
   OMMAI_PUT_INTEGERS(&out, {"b", -1}, {"a", INT64_MAX});
   OMMAI_PUT_STRINGS(&out, {"d", "x,y"}, {"c", NULL});
@@ -108,9 +104,8 @@ static void members_of_a_kind_keep_their_order(void **state) {
 
 static void a_document_becomes_ascii(void **state) {
   (void)state;
-  struct ommai_text json, out;
-  ommai_text_init(&json, &ommai_default_allocator);
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text json = ommai_text_of(&ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_begin(&json, NULL, "{");
   ommai_put_string(&json, "\xc3\xa9", "a\n\"\x7f\x1b\xff\xf0\x9f\x98\x80");
   ommai_put_end(&json, "}");
@@ -121,9 +116,8 @@ static void a_document_becomes_ascii(void **state) {
 
 /* The strings of [KEY, VALUE as it is, VALUE in ASCII] and what they were made of. */
 static void check_bytes(const char *bytes, size_t size) {
-  struct ommai_text out;
   json_error_t reason;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_begin(&out, NULL, "[{");
   ommai_put_key(&out, bytes, size);
   ommai_put_null(&out, NULL);
@@ -173,7 +167,7 @@ static void memory_that_runs_out_is_remembered(void **state) {
   do {
     test_allocator_init(&allocator);
     allocator.fail_at = ++n;
-    ommai_text_init(&out, &allocator.interface);
+    out = ommai_text_of(&allocator.interface);
     for (int i = 0; i < 10; i++) write_all_kinds(&out);
     assert_true(out.failed == (out.size < 10 * (sizeof ALL_KINDS - 1)));
     ommai_text_free(&out);
@@ -184,8 +178,7 @@ static void memory_that_runs_out_is_remembered(void **state) {
 
 static void a_value_that_could_not_be_made_is_a_failure(void **state) {
   (void)state;
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_value(&out, NULL, NULL, 0);
   assert_true(out.failed);
   ommai_text_free(&out);
@@ -193,8 +186,8 @@ static void a_value_that_could_not_be_made_is_a_failure(void **state) {
 
 static void what_a_part_lost_is_lost_of_the_whole(void **state) {
   (void)state;
-  struct ommai_text part, out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text part;
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_text_lend(&part, NULL, 0);
   ommai_put_string(&part, NULL, "entry");
   assert_true(part.failed);

@@ -132,10 +132,8 @@ int ommai_answer(struct omma_model *model, struct omma_engine *engine, const str
                                                  .max_model_len = omma_engine_max_model_len(engine)};
   struct omma_request *request;
   struct omma_error error;
-  *answer = (struct ommai_answer){0};
-  ommai_text_init(&answer->prompt_ids, &ommai_default_allocator);
-  ommai_text_init(&answer->ids, &ommai_default_allocator);
-  ommai_text_init(&answer->logprobs, &ommai_default_allocator);
+  const struct ommai_text empty = ommai_text_of(&ommai_default_allocator);
+  *answer = (struct ommai_answer){.prompt_ids = empty, .ids = empty, .logprobs = empty};
   double start = ommai_clock_seconds();
   if (omma_request_create(model, conversation->messages, conversation->count, &request_options, &request, &error) != OMMA_OK) {
     answer->too_long = error.status == OMMA_ERROR_LIMIT && !strcmp(error.field, "input_tokens");

@@ -22,8 +22,7 @@ static void put(const struct ommai_debug_log *log, const char *line) {
 }
 
 static void put_json(const struct ommai_debug_log *log, const char *time, const char *text) {
-  struct ommai_text line;
-  ommai_text_init(&line, &ommai_default_allocator);
+  struct ommai_text line = ommai_text_of(&ommai_default_allocator);
   ommai_put_begin(&line, NULL, "{");
   OMMAI_PUT_STRINGS(&line, {"time", time}, {"level", "debug"}, {"event", "trace"});
   ommai_put_ascii(&line, "text", text, strlen(text));

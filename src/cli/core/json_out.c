@@ -12,8 +12,7 @@ enum { REAL_DIGITS = 12 };
 
 /* Of a terminal, which obeys nothing of it. */
 static void make_ascii(struct ommai_text *text) {
-  struct ommai_text ascii;
-  ommai_text_init(&ascii, text->allocator);
+  struct ommai_text ascii = ommai_text_of(text->allocator);
   ommai_put_in_ascii(&ascii, text);
   ommai_text_free(text);
   *text = ascii;
@@ -35,7 +34,7 @@ static int print(struct ommai_text *text) {
 }
 
 void ommai_json_begin(struct ommai_text *out) {
-  ommai_text_init(out, &ommai_default_allocator);
+  *out = ommai_text_of(&ommai_default_allocator);
   ommai_put_begin(out, NULL, "{");
 }
 
@@ -45,8 +44,7 @@ int ommai_json_end(struct ommai_text *out) {
 }
 
 int ommai_json_print(json_t *value) {
-  struct ommai_text out;
-  ommai_text_init(&out, &ommai_default_allocator);
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
   ommai_put_value(&out, NULL, value, REAL_DIGITS);
   json_decref(value);
   return print(&out);

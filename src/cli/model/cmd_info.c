@@ -141,8 +141,7 @@ static void print_machine(const struct facts *facts) {
 static int run_info(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
   struct omma_model *model = NULL;
-  struct facts facts = {.kernels = {.failed = false}};
-  ommai_text_init(&facts.kernels.records, &ommai_default_allocator);
+  struct facts facts = {.kernels.records = ommai_text_of(&ommai_default_allocator)};
   int code = ommai_common_take_model("info", arguments, &values.common);
   if (code == OMMAI_EXIT_DONE && values.common.model) code = ommai_open_model(&values.common, true, &model);
   if (code == OMMAI_EXIT_DONE && model) code = find_model(&values, model, &facts);

@@ -24,8 +24,7 @@ static int check_outcome(enum omma_status status, const struct ommai_report_line
 static int check_model(const struct values *values, struct ommai_report_lines *findings) {
   struct omma_model *model;
   struct omma_error error;
-  int code = ommai_open_model(&values->common, true, &model);
-  if (code != OMMAI_EXIT_DONE) return code;
+  OMMAI_TRY_CODE(ommai_open_model(&values->common, true, &model));
   enum omma_status status = omma_model_verify(model, ommai_report_lines_add, findings, &error);
   omma_model_close(model);
   return check_outcome(status, findings, &error);
@@ -70,11 +69,9 @@ static int print(const struct values *values, int checked, struct ommai_report_l
 
 static int run_verify(const void *given, const struct ommai_strings *arguments) {
   struct values values = *(const struct values *)given;
-  struct ommai_report_lines kernels = {.failed = false}, files = {.failed = false};
+  struct ommai_report_lines kernels = {.records = ommai_text_of(&ommai_default_allocator)}, files = kernels;
   struct omma_error error;
   int checked = OMMAI_EXIT_DONE;
-  ommai_text_init(&kernels.records, &ommai_default_allocator);
-  ommai_text_init(&files.records, &ommai_default_allocator);
   int code = ommai_common_take_model("verify", arguments, &values.common);
   if (code == OMMAI_EXIT_DONE) {
     enum omma_status status = omma_self_test(ommai_common_isa(&values.common), ommai_report_lines_add, &kernels, &error);

@@ -79,8 +79,7 @@ int ommai_vector_file_open(const char *path, enum ommai_vector_shape shape, stru
   if (code != OMMAI_EXIT_DONE || !out->is_npy) return code;
   bool good = write_header(out->file, "<f4", 0, 0);
   if (shape == OMMAI_VECTOR_LISTS) {
-    code = open_part(path, ".offsets", &out->offsets);
-    if (code != OMMAI_EXIT_DONE) return code;
+    OMMAI_TRY_CODE(open_part(path, ".offsets", &out->offsets));
     good = good && write_header(out->offsets.file, "<i8", 0, 0) && add_offset(out);
   }
   return good ? OMMAI_EXIT_DONE : lost(out);
@@ -134,8 +133,7 @@ static void add_vectors(struct ommai_text *line, enum ommai_vector_shape shape, 
 }
 
 static bool add_line(const struct ommai_vector_file *out, const struct omma_vectors *vectors, const char *reason) {
-  struct ommai_text line;
-  ommai_text_init(&line, &ommai_default_allocator);
+  struct ommai_text line = ommai_text_of(&ommai_default_allocator);
   ommai_put_begin(&line, NULL, "{");
   ommai_put_integer(&line, "index", out->n_inputs);
   if (vectors) {

@@ -83,13 +83,13 @@ enum omma_status ommai_cross_origin_take(const struct omma_cross_origin_options 
                                          const struct omma_allocator *allocator, struct ommai_cross_origin *rules,
                                          struct omma_error *error) {
   bool all_methods = has_star(options->methods, options->n_methods);
-  *rules = (struct ommai_cross_origin){.enabled = options->n_origins > 0,
+  *rules = (struct ommai_cross_origin){.origins = ommai_text_of(allocator),
+                                       .methods = ommai_text_of(allocator),
+                                       .headers = ommai_text_of(allocator),
+                                       .enabled = options->n_origins > 0,
                                        .all_origins = has_star(options->origins, options->n_origins),
                                        .all_headers = has_star(options->headers, options->n_headers),
                                        .credentials = options->credentials};
-  ommai_text_init(&rules->origins, allocator);
-  ommai_text_init(&rules->methods, allocator);
-  ommai_text_init(&rules->headers, allocator);
   add_words(&rules->origins, options->origins, options->n_origins);
   add_words(&rules->methods, all_methods ? ALL_METHODS : options->methods,
             all_methods ? COUNT(ALL_METHODS) : options->n_methods);

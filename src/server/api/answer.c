@@ -158,8 +158,8 @@ static struct ommai_call_answer *make_answer(struct ommai_http_call *call, const
                                            .state = &answer->reply_state,
                                            .has_reasoning = fields->sampling.reasoning != NULL};
   copy_settings(answer, source);
-  ommai_text_init(&answer->images, server->config.allocator);
-  ommai_text_init(&answer->request_fields, server->config.allocator);
+  answer->images = ommai_text_of(server->config.allocator);
+  answer->request_fields = ommai_text_of(server->config.allocator);
   ommai_reply_state_init(&answer->reply_state, server->config.allocator);
   const struct ommai_text *repeated = source->request_fields;
   if (repeated) ommai_text_append(&answer->request_fields, repeated->data, repeated->size);

@@ -60,10 +60,9 @@ static bool push_event(struct ommai_call_answer *answer, struct ommai_text *out)
 static bool push_beginning(struct ommai_answer_choice *choice) {
   struct ommai_call_answer *answer = choice->answer;
   struct ommai_usage usage = {.prompt_tokens = answer->n_prompt_tokens, .cached_tokens = -1, .reasoning_tokens = -1};
-  struct ommai_text out;
   if (choice->begun || !answer->format->begin) return true;
   choice->begun = true;
-  ommai_text_init(&out, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
   answer->format->begin(&out, &answer->head, choice->index, answer->continuous_usage ? &usage : NULL);
   return push_event(answer, &out);
 }
@@ -74,8 +73,7 @@ static bool push_delta(struct ommai_answer_choice *choice, const struct ommai_re
                               .completion_tokens = choice->n_tokens,
                               .cached_tokens = -1,
                               .reasoning_tokens = -1};
-  struct ommai_text out;
-  ommai_text_init(&out, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
   answer->format->delta(&out, &answer->head, part, answer->continuous_usage ? &usage : NULL);
   return push_event(answer, &out);
 }
@@ -137,18 +135,16 @@ static void measure_token(struct ommai_answer_choice *choice, const struct omma_
 static void on_progress(void *context, enum omma_stage stage, int64_t done, int64_t total) {
   struct ommai_answer_choice *choice = context;
   struct ommai_call_answer *answer = choice->answer;
-  struct ommai_text out;
   if (stage == OMMA_STAGE_DECODE) return;
   if (stage != OMMA_STAGE_QUEUED) ommai_access_log_progress(answer->call, stage, done, total, answer->n_images);
   if (!answer->stream || !answer->own.progress || !ommai_own_progress_is_due(&answer->progress, stage, done, total)) return;
-  ommai_text_init(&out, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
   ommai_own_add_progress_comment(&out, stage, done, total);
   push_event(answer, &out);
 }
 
 void ommai_call_answer_push_images(struct ommai_call_answer *answer) {
-  struct ommai_text out;
-  ommai_text_init(&out, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
   ommai_own_add_media_comment(&out, &answer->images, answer->call->server->config.info.box_unit);
   push_event(answer, &out);
 }
@@ -218,7 +214,7 @@ static void add_details(struct ommai_call_answer *answer, struct ommai_text *own
   struct ommai_http_call *call = answer->call;
   double first_token = (double)answer->choices[0].first_token_ns * 1e-9;
   double total = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
-  ommai_text_init(own, answer->allocator);
+  *own = ommai_text_of(answer->allocator);
   if (!answer->own.details) return;
   pthread_mutex_lock(&call->lock);
   const struct ommai_access access = call->access;
@@ -229,9 +225,8 @@ static void add_details(struct ommai_call_answer *answer, struct ommai_text *own
 
 static bool finish_stream(struct ommai_call_answer *answer) {
   struct ommai_usage usage = usage_of(answer);
-  struct ommai_text out, own;
+  struct ommai_text out = ommai_text_of(answer->allocator), own;
   if (answer->include_usage) {
-    ommai_text_init(&out, answer->allocator);
     add_details(answer, &own, &usage);
     answer->format->usage(&out, &answer->head, &usage);
     ommai_text_free(&own);
@@ -244,9 +239,9 @@ static bool finish_stream(struct ommai_call_answer *answer) {
 static void finish_whole(struct ommai_call_answer *answer) {
   struct ommai_usage usage = usage_of(answer);
   struct ommai_reply_part parts[OMMAI_MAX_CHOICES];
-  struct ommai_text out, own;
+  struct ommai_text own;
   for (int i = 0; i < answer->n_choices; i++) parts[i] = last_part_of(&answer->choices[i]);
-  ommai_text_init(&out, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
   add_details(answer, &own, &usage);
   answer->head.prompt_logprobs = ommai_answer_choice_prompt_scores(&answer->choices[0]);
   answer->format->whole(&out, &answer->head, parts, answer->n_choices, &usage);
@@ -291,8 +286,7 @@ static void measure_end(struct ommai_answer_choice *choice, const struct omma_re
 /* An answer that is sent as a whole is text alone where a call in it is broken. */
 static bool find_calls(struct ommai_answer_choice *choice) {
   struct ommai_tool_parser *tools = &choice->tools;
-  struct ommai_text content;
-  ommai_text_init(&content, choice->answer->allocator);
+  struct ommai_text content = ommai_text_of(choice->answer->allocator);
   bool good = ommai_tool_parser_feed(tools, choice->text.data, choice->text.size, &content) &&
               ommai_tool_parser_finish(tools, &content);
   if (ommai_tool_parser_is_text(tools)) {

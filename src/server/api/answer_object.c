@@ -11,13 +11,13 @@ bool ommai_call_answer_init_choices(struct ommai_call_answer *answer, const stru
     good &= ommai_tool_parser_init(&choice->tools, format, tools ? tools->name : NULL, answer->allocator);
     choice->answer = answer;
     choice->index = i;
-    ommai_text_init(&choice->text, answer->allocator);
-    ommai_text_init(&choice->reasoning, answer->allocator);
-    ommai_text_init(&choice->token_ids, answer->allocator);
-    ommai_text_init(&answer->prompt_ids[i], answer->allocator);
-    ommai_text_init(&answer->prompt_scores[i], answer->allocator);
-    for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) ommai_text_init(&choice->logprobs.lists[j], answer->allocator);
-    ommai_text_init(&choice->stop_string, answer->allocator);
+    choice->text = ommai_text_of(answer->allocator);
+    choice->reasoning = ommai_text_of(answer->allocator);
+    choice->token_ids = ommai_text_of(answer->allocator);
+    answer->prompt_ids[i] = ommai_text_of(answer->allocator);
+    answer->prompt_scores[i] = ommai_text_of(answer->allocator);
+    for (int j = 0; j < OMMAI_LOGPROB_LISTS; j++) choice->logprobs.lists[j] = ommai_text_of(answer->allocator);
+    choice->stop_string = ommai_text_of(answer->allocator);
   }
   return good;
 }

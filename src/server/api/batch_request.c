@@ -168,9 +168,8 @@ static void add_line(struct ommai_text *out, const struct ommai_batch_request *r
 }
 
 char *ommai_batch_request_write(const struct ommai_batch_request *request, size_t *size) {
-  struct ommai_text out, error;
-  ommai_text_init(&out, request->server->config.allocator);
-  ommai_text_init(&error, request->server->config.allocator);
+  struct ommai_text out = ommai_text_of(request->server->config.allocator);
+  struct ommai_text error = ommai_text_of(request->server->config.allocator);
   if (request->failed) ommai_api_error_write(&request->error, &error);
   char line_id[32];
   snprintf(line_id, sizeof line_id, "line_%" PRId64, request->number);

@@ -114,8 +114,7 @@ bool ommai_endpoint_count_tokens(struct ommai_http_call *call, json_t *root, str
 /* ---- /v1/responses ---- */
 
 static bool answer_response(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error) {
-  struct ommai_text fields;
-  ommai_text_init(&fields, call->allocator);
+  struct ommai_text fields = ommai_text_of(call->allocator);
   ommai_responses_request_write(request, &fields);
   bool good =
       fields.failed ? ommai_api_fail_memory(error) : chat_answer(call, request, &ommai_responses_reply_format, &fields, error);

@@ -68,12 +68,11 @@ static bool encoding_body_write(const struct omma_model_info *info, const char *
                                 const struct omma_embeddings *embeddings, size_t index, struct ommai_text *out) {
   static const char blanks[ALIGNMENT] = "                                                               ";
   struct omma_image_embeddings image;
-  struct ommai_text header;
   char length[LENGTH_BYTES];
   omma_embeddings_get(embeddings, index, &image);
   size_t width = (size_t)((1 + image.n_deepstack) * image.width);
   size_t size = (size_t)image.n_tokens * width * (info->bf16_embeddings ? sizeof(uint16_t) : sizeof(float));
-  ommai_text_init(&header, out->allocator);
+  struct ommai_text header = ommai_text_of(out->allocator);
   add_header(info, model_name, &image, size, &header);
   size_t padding = (ALIGNMENT - (LENGTH_BYTES + header.size) % ALIGNMENT) % ALIGNMENT;
   ommai_text_append(&header, blanks, padding);
@@ -107,8 +106,7 @@ static void fail_from(struct encode_answer *answer, const char *what, const stru
 
 static bool publish_image(struct encode_answer *answer, size_t index, struct omma_error *error) {
   struct ommai_server *server = answer->call->server;
-  struct ommai_text body;
-  ommai_text_init(&body, answer->allocator);
+  struct ommai_text body = ommai_text_of(answer->allocator);
   bool good = encoding_body_write(&server->config.info, server->config.model_names[0], answer->embeddings, index, &body);
   *error = (struct omma_error){.status = OMMA_ERROR_MEMORY};
   if (good && server->encoding_directory.opened) {
@@ -162,10 +160,9 @@ static void write_params(const struct encode_answer *answer, struct ommai_text *
 
 static void reply(struct encode_answer *answer) {
   char id[ID_SIZE];
-  struct ommai_text out, params;
   snprintf(id, sizeof id, "%s%s", ommai_chat_reply_format.id_prefix, answer->call->request_id);
-  ommai_text_init(&out, answer->allocator);
-  ommai_text_init(&params, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
+  struct ommai_text params = ommai_text_of(answer->allocator);
   write_params(answer, &params);
   const struct ommai_reply_head head = {
       .id = id, .created = (int64_t)time(NULL), .model = answer->model, .ec_transfer_params = &params};

@@ -124,8 +124,7 @@ static bool read_file_url(const struct ommai_server *server, const char *url, si
 
 static bool read_remote_url(const struct ommai_server *server, const char *url, size_t url_size, const struct ommai_stop *stop,
                             struct ommai_media_file *file, struct ommai_api_error *error) {
-  struct ommai_text body;
-  ommai_text_init(&body, server->config.allocator);
+  struct ommai_text body = ommai_text_of(server->config.allocator);
   bool fetched = ommai_media_fetch(&server->config.fetch_rules, url, url_size, stop, &body, error);
   *file = (struct ommai_media_file){.bytes = body.data, .size = body.size, .capacity = body.capacity};
   return fetched;

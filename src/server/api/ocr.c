@@ -112,8 +112,7 @@ static enum ommai_page_opening open_page(void *context, struct ommai_open_page *
 
 /* Adds JSON to the reply, or sends it as an event. */
 static void add_json(struct ocr *ocr, const json_t *value) {
-  struct ommai_text event, *out = ocr->request.stream ? &event : &ocr->reply;
-  ommai_text_init(&event, ocr->allocator);
+  struct ommai_text event = ommai_text_of(ocr->allocator), *out = ocr->request.stream ? &event : &ocr->reply;
   if (ocr->request.stream) ommai_text_add(out, "data: ");
   ommai_put_value(out, NULL, value, 15);
   if (ocr->request.stream) ommai_text_add(out, "\n\n");
@@ -290,9 +289,9 @@ static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
                       .allocator = call->allocator,
                       .root = json_incref(root),
                       .source.descriptor = -1,
+                      .reply = ommai_text_of(call->allocator),
                       .limits = {RENDER_BYTES, call->config->settings.max_page_pixels, RENDER_SECONDS, is_over, ocr}};
   ommai_http_call_keep(call);
-  ommai_text_init(&ocr->reply, call->allocator);
   pthread_mutex_init(&ocr->lock, NULL);
   ommai_clock_condition_init(&ocr->changed);
   return ocr;

@@ -150,8 +150,7 @@ static bool convert(const struct ommai_server *server, enum kind kind, json_t *r
 }
 
 static bool read_tokens(const struct ommai_server *server, enum kind kind, json_t *root, struct ommai_api_error *error) {
-  struct ommai_text out;
-  ommai_text_init(&out, server->config.allocator);
+  struct ommai_text out = ommai_text_of(server->config.allocator);
   bool good = (kind == TOKENIZE ? ommai_tokenize : ommai_detokenize)(&server->config, root, &out, error);
   ommai_text_free(&out);
   return good;
@@ -363,8 +362,8 @@ enum omma_status ommai_openapi_create(struct ommai_server *server, struct omma_e
   json_t *description = describe(&maker);
   char *text = description ? json_dumps(description, JSON_COMPACT) : NULL;
   atomic_store(&server->n_seeds, n_seeds); /* the first request has the first seed */
-  ommai_text_init(&server->openapi, server->config.allocator);
-  ommai_text_init(&server->docs, server->config.allocator);
+  server->openapi = ommai_text_of(server->config.allocator);
+  server->docs = ommai_text_of(server->config.allocator);
   if (text) ommai_text_add(&server->openapi, text);
   if (description) write_docs(description, &server->docs);
   bool failed = !text || server->openapi.failed || server->docs.failed;
@@ -375,8 +374,7 @@ enum omma_status ommai_openapi_create(struct ommai_server *server, struct omma_e
 }
 
 static void reply(struct ommai_http_call *call, const struct ommai_text *text, const char *type) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   ommai_text_append(&body, text->data, text->size);
   ommai_http_call_reply(call, 200, type, &body);
 }

@@ -17,11 +17,8 @@ const char *ommai_finish_reason(enum omma_finish finish) {
 }
 
 void ommai_reply_state_init(struct ommai_reply_state *state, const struct omma_allocator *allocator) {
-  *state = (struct ommai_reply_state){.open = OMMAI_ITEM_NONE};
-  ommai_text_init(&state->text, allocator);
-  ommai_text_init(&state->logprobs, allocator);
-  ommai_text_init(&state->items, allocator);
-  ommai_text_init(&state->stop_string, allocator);
+  const struct ommai_text empty = ommai_text_of(allocator);
+  *state = (struct ommai_reply_state){.text = empty, .logprobs = empty, .items = empty, .stop_string = empty};
 }
 
 void ommai_reply_state_free(struct ommai_reply_state *state) {

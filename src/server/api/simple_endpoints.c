@@ -19,8 +19,7 @@ static void reply_json(struct ommai_http_call *call, struct ommai_text *body) {
 /* Serves as long as one of its engines does, and names those that do not. */
 void ommai_endpoint_health(struct ommai_http_call *call) {
   const struct omma_engine *engine = call->server->engine;
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   bool some = false;
   for (int i = 0; i < omma_engine_count(engine); i++) {
     struct omma_engine_stats stats = {0};
@@ -50,9 +49,8 @@ void ommai_endpoint_metrics(struct ommai_http_call *call) {
                                           .sleep_level = atomic_load(&server->sleep.level),
                                           .kv_cache = server->config.info.kv_cache,
                                           .max_model_len = server->config.info.max_model_len};
-  struct ommai_text body;
   for (int i = 0; i < sources.n_engines; i++) omma_engine_get_stats_of(server->engine, i, &stats[i]);
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   ommai_kv_publisher_counts(server->kv_publisher, &sources.kv_event_batches, &sources.kv_events_lost);
   ommai_trace_exporter_counts(server->tracer, &sources.spans_sent, &sources.spans_dropped);
   ommai_grammar_cache_count(&server->grammars, &sources.grammar_bytes, &sources.n_grammars);
@@ -117,8 +115,7 @@ static void add_model(struct ommai_text *body, const struct ommai_server *server
 }
 
 void ommai_endpoint_models(struct ommai_http_call *call) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   ommai_put_begin(&body, NULL, "{");
   ommai_put_string(&body, "object", "list");
   ommai_put_begin(&body, "data", "[");
@@ -130,8 +127,7 @@ void ommai_endpoint_models(struct ommai_http_call *call) {
 void ommai_endpoint_encoding(struct ommai_http_call *call) {
   struct ommai_server *server = call->server;
   struct ommai_api_error error;
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   if (server->config.info.encoder_only && ommai_encoding_memory_get(&server->encodings, call->path_rest, &body)) {
     ommai_http_call_reply(call, 200, "application/octet-stream", &body);
     return;
@@ -147,14 +143,13 @@ void ommai_endpoint_encoding(struct ommai_http_call *call) {
 void ommai_endpoint_model(struct ommai_http_call *call) {
   const struct ommai_server *server = call->server;
   struct ommai_api_error error;
-  struct ommai_text body;
   size_t index = server->config.n_model_names - 1;
   if (!ommai_model_check(&server->config, call->path_rest, &error)) {
     ommai_http_call_fail(call, &error);
     return;
   }
   while (index && strcmp(server->config.model_names[index], call->path_rest) != 0) index--;
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   add_model(&body, server, index);
   reply_json(call, &body);
 }

@@ -146,10 +146,9 @@ bool ommai_api_fail_grammar(struct ommai_api_error *error, const struct omma_err
 
 static bool compile(struct ommai_server *server, struct wish *wish, bool make, struct omma_grammar **grammar,
                     struct ommai_api_error *error) {
-  struct ommai_text text;
   struct omma_error cause = {0};
   char field[64];
-  ommai_text_init(&text, server->config.allocator);
+  struct ommai_text text = ommai_text_of(server->config.allocator);
   bool good = write_value(wish, &text, error);
   wish->options.text = text.data ? text.data : "";
   wish->options.text_size = text.size;

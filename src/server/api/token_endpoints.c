@@ -64,8 +64,7 @@ static bool write_message_tokens(const struct ommai_server_config *config, const
 }
 
 static bool tokenize_messages(struct ommai_http_call *call, struct ommai_chat_request *source, struct ommai_api_error *error) {
-  struct ommai_text out;
-  ommai_text_init(&out, call->allocator);
+  struct ommai_text out = ommai_text_of(call->allocator);
   bool good = write_message_tokens(call->config, source, &out, error);
   if (good) ommai_http_call_reply(call, 200, "application/json", &out);
   ommai_text_free(&out);
@@ -86,8 +85,7 @@ bool ommai_tokenize(const struct ommai_server_config *config, const json_t *root
 
 static bool write_text(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
                        struct ommai_api_error *error) {
-  struct ommai_text text;
-  ommai_text_init(&text, config->allocator);
+  struct ommai_text text = ommai_text_of(config->allocator);
   bool done = ommai_token_text_add(config, tokens, n_tokens, &text, error);
   if (done) {
     ommai_put_begin(out, NULL, "{");
@@ -119,8 +117,7 @@ static bool reply(struct ommai_http_call *call, const json_t *root,
                   bool (*work)(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
                                struct ommai_api_error *error),
                   struct ommai_api_error *error) {
-  struct ommai_text out;
-  ommai_text_init(&out, call->allocator);
+  struct ommai_text out = ommai_text_of(call->allocator);
   bool good = work(call->config, root, &out, error);
   if (good) ommai_http_call_reply(call, 200, "application/json", &out);
   ommai_text_free(&out);

@@ -50,10 +50,10 @@ static struct ommai_tool_call *add_call(struct ommai_tool_parser *parser, const 
     return NULL;
   }
   struct ommai_tool_call *call = &parser->calls[parser->n_calls++];
-  ommai_text_init(&call->name, parser->allocator);
+  call->name = ommai_text_of(parser->allocator);
   ommai_text_append(&call->name, name, size);
   call->arguments = parser->arguments;
-  ommai_text_init(&parser->arguments, parser->allocator);
+  parser->arguments = ommai_text_of(parser->allocator);
   parser->visible = true;
   parser->raw.size = 0;
   make_id(call->id);
@@ -254,11 +254,9 @@ static bool is_sound(struct ommai_tool_parser *parser, const struct ommai_text *
 
 bool ommai_tool_parser_init(struct ommai_tool_parser *parser, enum ommai_tool_format format, const char *name,
                             const struct omma_allocator *allocator) {
-  *parser = (struct ommai_tool_parser){.format = format, .allocator = allocator, .state = TEXT};
-  ommai_text_init(&parser->held, allocator);
-  ommai_text_init(&parser->raw, allocator);
-  ommai_text_init(&parser->name, allocator);
-  ommai_text_init(&parser->arguments, allocator);
+  const struct ommai_text empty = ommai_text_of(allocator);
+  *parser = (struct ommai_tool_parser){
+      .format = format, .allocator = allocator, .state = TEXT, .held = empty, .raw = empty, .name = empty, .arguments = empty};
   if (format == OMMAI_TOOLS_NONE) parser->state = PLAIN;
   if (format == OMMAI_TOOLS_LIST) parser->state = LIST_OPEN;
   if (format == OMMAI_TOOLS_NAMED) {

@@ -75,7 +75,6 @@ static void free_answer(struct vector_answer *answer) {
 }
 
 static void reply(struct vector_answer *answer) {
-  struct ommai_text out;
   const struct ommai_server *server = answer->call->server;
   const struct ommai_vector_reply content = {.id = answer->id,
                                              .model = answer->fields.model,
@@ -91,7 +90,7 @@ static void reply(struct vector_answer *answer) {
     ommai_http_call_fail(answer->call, &error);
     return;
   }
-  ommai_text_init(&out, answer->allocator);
+  struct ommai_text out = ommai_text_of(answer->allocator);
   const char *type = ommai_vector_reply_write(&content, &out);
   ommai_http_call_reply(answer->call, 200, type, &out);
 }

@@ -106,7 +106,6 @@ static json_t *cut_content(struct preparing *work, const json_t *content, int64_
   const struct ommai_server *server = work->server;
   int32_t *tokens = NULL;
   size_t n_tokens = 0;
-  struct ommai_text text;
   json_t *cut = NULL;
   if (!limit) return json_incref((json_t *)content);
   if (!ommai_json_is_text(content)) {
@@ -115,7 +114,7 @@ static json_t *cut_content(struct preparing *work, const json_t *content, int64_
     return NULL;
   }
   if (!ommai_text_tokenize(&server->config, content, OMMA_MAX_TRUNCATED_TOKENS, &tokens, &n_tokens, error)) return NULL;
-  ommai_text_init(&text, server->config.allocator);
+  struct ommai_text text = ommai_text_of(server->config.allocator);
   size_t n_kept = n_tokens < (size_t)limit ? n_tokens : (size_t)limit;
   if (ommai_token_text_add(&server->config, tokens, n_kept, &text, error)) {
     size_t size = text.size, at = size;

@@ -29,8 +29,7 @@ void ommai_vector_add_binary(struct ommai_text *out, const struct ommai_vector_f
 
 void ommai_vector_add_base64(struct ommai_text *out, const char *key, const struct ommai_vector_fields *fields,
                              const float *values, int64_t n) {
-  struct ommai_text bytes;
-  ommai_text_init(&bytes, out->allocator);
+  struct ommai_text bytes = ommai_text_of(out->allocator);
   ommai_vector_add_binary(&bytes, fields, values, n);
   size_t room = sodium_base64_encoded_len(bytes.size, sodium_base64_VARIANT_ORIGINAL);
   ommai_put_raw(out, key, "\"", 1);

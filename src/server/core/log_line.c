@@ -15,7 +15,7 @@ void ommai_log_line_begin(struct ommai_log_line *line, const struct omma_allocat
   char now[OMMAI_CLOCK_UTC_SIZE];
   ommai_clock_utc(now);
   line->json = json;
-  ommai_text_init(&line->text, allocator);
+  line->text = ommai_text_of(allocator);
   if (json) {
     ommai_put_begin(&line->text, NULL, "{");
     ommai_put_string(&line->text, "time", now);

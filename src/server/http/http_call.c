@@ -34,8 +34,8 @@ struct ommai_http_call *ommai_http_call_create(struct ommai_server *server) {
   atomic_init(&call->references, 1);
   atomic_init(&call->body_complete, false);
   pthread_mutex_init(&call->lock, NULL);
-  ommai_text_init(&call->body, server->config.allocator);
-  ommai_text_init(&call->reply.body, server->config.allocator);
+  call->body = ommai_text_of(server->config.allocator);
+  call->reply.body = ommai_text_of(server->config.allocator);
   count_calls(server, 1);
   return call;
 }
@@ -198,7 +198,7 @@ void ommai_http_call_reply(struct ommai_http_call *call, int status, const char 
     call->reply.status = status;
     call->reply.content_type = content_type;
     call->reply.body = *body;
-    ommai_text_init(body, body->allocator);
+    *body = ommai_text_of(body->allocator);
     call->replied = call->ended = true;
     call->waiting = false;
     resume(call);
@@ -208,8 +208,7 @@ void ommai_http_call_reply(struct ommai_http_call *call, int status, const char 
 }
 
 void ommai_http_call_reply_json(struct ommai_http_call *call, json_t *document) {
-  struct ommai_text body;
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   ommai_put_value(&body, NULL, document, 0);
   json_decref(document);
   ommai_http_call_reply(call, 200, "application/json", &body);
@@ -315,11 +314,10 @@ static void note_refusal(struct ommai_http_call *call, const struct ommai_api_er
  * watcher may begin a stream with a comment in between, in which case ommai_http_call_reply leaves
  * things as they are and the error goes into the stream. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error) {
-  struct ommai_text text;
   if (error->status == 503) note_refusal(call, error);
   struct ommai_api_error renamed = *error;
   ommai_protocol_rename(call->protocol, &renamed);
-  ommai_text_init(&text, call->allocator);
+  struct ommai_text text = ommai_text_of(call->allocator);
   call->protocol->write_error(&renamed, call->request_id, &text);
   ommai_http_call_reply(call, error->status, "application/json", &text);
   if (!look_at(call, &call->streaming)) return;

@@ -299,8 +299,7 @@ static enum MHD_Result receive(struct ommai_http_call *call, const char *data, s
 }
 
 static void answer_preflight(struct ommai_http_call *call, struct MHD_Connection *mhd) {
-  struct ommai_text text;
-  ommai_text_init(&text, call->allocator);
+  struct ommai_text text = ommai_text_of(call->allocator);
   call->preflight = true;
   int status = ommai_cross_origin_preflight(&call->server->config.cross_origin, mhd, &text);
   ommai_http_call_reply(call, status, "text/plain; charset=utf-8", &text);

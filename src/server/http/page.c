@@ -62,10 +62,9 @@ bool ommai_page_is_known(const struct ommai_page *page, const char *if_none_matc
 
 void ommai_endpoint_page(struct ommai_http_call *call) {
   const struct ommai_page *page = call->server->page;
-  struct ommai_text body;
   bool known =
       ommai_page_is_known(page, MHD_lookup_connection_value(call->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH));
-  ommai_text_init(&body, call->allocator);
+  struct ommai_text body = ommai_text_of(call->allocator);
   if (!known) ommai_text_append(&body, (const char *)ommai_page_file, ommai_page_file_size);
   call->reply.headers = page->headers;
   ommai_http_call_reply(call, known ? 304 : 200, "text/html; charset=utf-8", &body);

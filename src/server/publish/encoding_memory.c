@@ -78,7 +78,7 @@ bool ommai_encoding_memory_put(struct ommai_encoding_memory *memory, const char 
   }
   pthread_mutex_unlock(&memory->lock);
   if (kept) {
-    ommai_text_init(body, body->allocator);
+    *body = ommai_text_of(body->allocator);
   } else {
     ommai_text_free(body);
   }

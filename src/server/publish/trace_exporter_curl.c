@@ -172,9 +172,8 @@ static bool pause_for(struct ommai_trace_exporter *exporter, int64_t ns) {
 }
 
 static bool send_batch(struct ommai_trace_exporter *exporter, size_t n) {
-  struct ommai_text body;
   enum outcome outcome = REFUSED;
-  ommai_text_init(&body, &exporter->allocator);
+  struct ommai_text body = ommai_text_of(&exporter->allocator);
   ommai_trace_write(exporter->batch, n, exporter->settings.service, &body);
   for (int i = 0; !body.failed; i++) {
     outcome = post(exporter, &body);
