@@ -121,8 +121,7 @@ static int print_json(const struct chat *chat, const struct ommai_answer *answer
   const struct ommai_chat_values *values = chat->values;
   const struct omma_result *result = &answer->result;
   const struct omma_timings *t = &result->timings;
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_list(&out, "prompt_token_ids", &answer->prompt_ids);
   ommai_put_list(&out, "token_ids", &answer->ids);
   ommai_put_text(&out, "text", answer->text, answer->text_size);

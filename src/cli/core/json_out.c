@@ -33,9 +33,10 @@ static int print(struct ommai_text *text) {
   return code;
 }
 
-void ommai_json_begin(struct ommai_text *out) {
-  *out = ommai_text_of(&ommai_default_allocator);
-  ommai_put_begin(out, NULL, "{");
+struct ommai_text ommai_json_begin(void) {
+  struct ommai_text out = ommai_text_of(&ommai_default_allocator);
+  ommai_put_begin(&out, NULL, "{");
+  return out;
 }
 
 int ommai_json_end(struct ommai_text *out) {

@@ -5,8 +5,8 @@
 
 #include "base/json_writer.h"
 
-/* Begins an object. */
-void ommai_json_begin(struct ommai_text *out);
+/* The beginning of an object. */
+struct ommai_text ommai_json_begin(void);
 
 /* Ends it, prints it and a line feed, to a terminal in ASCII, and frees the text. Returns an exit
  * code. */

@@ -135,8 +135,7 @@ static int print(const struct bench *bench) {
   double fraction = bench->peak_gflops > 0 ? gflops / bench->peak_gflops : 0;
   int64_t n_tokens = bench->segments.borders[bench->segments.count];
   if (bench->values->common.json) {
-    struct ommai_text out;
-    ommai_json_begin(&out);
+    struct ommai_text out = ommai_json_begin();
     OMMAI_PUT_REALS(&out, {"ms_min", min_ms}, {"ms_median", median_ms}, {"gflops", gflops}, {"peak_gflops", bench->peak_gflops},
                     {"fraction_of_peak", fraction});
     ommai_put_string(&out, "kernel", bench->info.kernel);

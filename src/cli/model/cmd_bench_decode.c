@@ -330,8 +330,7 @@ static void put_context(struct ommai_text *out, const struct bench *bench, const
 }
 
 static int print_json(const struct bench *bench) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_begin(&out, "contexts", "[");
   for (size_t i = 0; i < bench->n_contexts; i++) put_context(&out, bench, &bench->contexts[i]);
   ommai_put_end(&out, "]");

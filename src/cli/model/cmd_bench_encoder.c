@@ -232,8 +232,7 @@ static void put_separate(struct ommai_text *out, const struct bench *bench) {
 }
 
 static int print_json(const struct bench *bench) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   OMMAI_PUT_REALS(&out, {"ms_min", bench->times[PACKED][0] * 1e3}, {"ms_median", median(bench, PACKED) * 1e3});
   put_parts(&out, &bench->best[PACKED]);
   ommai_put_begin(&out, "slices", "{");

@@ -52,8 +52,7 @@ struct run {
 };
 
 static int print_json(const struct run *run) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_string(&out, "output", run->values->output);
   ommai_put_integer(&out, "failed", (int64_t)run->n_failed);
   ommai_put_begin(&out, "images", "[");

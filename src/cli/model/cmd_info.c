@@ -98,8 +98,7 @@ static void put_kernels(struct ommai_text *out, const struct ommai_report_lines 
 }
 
 static int print_json(const struct facts *facts) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   OMMAI_PUT_STRINGS(&out, {"version", omma_version()}, {"cpu", facts->cpu});
   OMMAI_PUT_INTEGERS(&out, {"cpus", facts->room.cpus}, {"cpu_cores", facts->room.cores},
                      {"cpu_fast_cores", facts->room.fast_cores}, {"cpu_nodes", facts->room.nodes});

@@ -189,8 +189,7 @@ static void print_engines(const struct estimate *estimate) {
 }
 
 static int print_json(const struct estimate *estimate) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_begin(&out, "images", "[");
   for (size_t i = 0; i < estimate->sources.count; i++) put_image(&out, estimate, i);
   ommai_put_end(&out, "]");

@@ -150,8 +150,7 @@ static int save(const struct values *values, const struct patches *patches, size
 
 static int print_json(const struct values *values, const struct ommai_strings *sources, const struct patches *patches,
                       int64_t patch_dim) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_string(&out, "output", values->output);
   ommai_put_begin(&out, "images", "[");
   for (size_t i = 0; i < sources->count; i++) {

@@ -238,8 +238,7 @@ static void put_document(struct ommai_text *out, const struct ranking *ranking, 
 }
 
 static int print_json(const struct ranking *ranking) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_begin(&out, "results", "[");
   for (size_t i = 0; i < ranking->n; i++) {
     ommai_put_begin(&out, NULL, "{");

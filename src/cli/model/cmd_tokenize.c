@@ -37,8 +37,7 @@ static void release_ids(struct ids *ids) {
 }
 
 static int print_ids(const struct ids *ids) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   ommai_put_begin(&out, "tokens", "[");
   for (size_t i = 0; i < ids->count; i++) ommai_put_integer(&out, NULL, ids->items[i]);
   ommai_put_end(&out, "]");
@@ -174,8 +173,7 @@ static int print_text(const struct omma_model *model, const struct values *value
   if (omma_detokenize(model, ids->items, ids->count, values->skip_special, text, size, &again, &error) != OMMA_OK) {
     code = ommai_failed_call(&error);
   } else if (values->json) {
-    struct ommai_text out;
-    ommai_json_begin(&out);
+    struct ommai_text out = ommai_json_begin();
     ommai_put_text(&out, "text", text, size);
     code = ommai_json_end(&out);
   } else {

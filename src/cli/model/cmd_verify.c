@@ -46,8 +46,7 @@ static int print(const struct values *values, int checked, struct ommai_report_l
   bool ok = !kernels->failed && !files->failed;
   int code;
   if (values->common.json) {
-    struct ommai_text out;
-    ommai_json_begin(&out);
+    struct ommai_text out = ommai_json_begin();
     ommai_put_boolean(&out, "ok", ok);
     ommai_report_lines_put(kernels, "kernels", &out);
     if (values->common.model) ommai_report_lines_put(files, "files", &out);

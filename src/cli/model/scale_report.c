@@ -141,8 +141,7 @@ static void put_work(struct ommai_text *out, const struct ommai_scale_report *re
 }
 
 static int print_json(const struct ommai_scale_report *report) {
-  struct ommai_text out;
-  ommai_json_begin(&out);
+  struct ommai_text out = ommai_json_begin();
   OMMAI_PUT_INTEGERS(&out, {"threads", report->n_threads}, {"images", report->images});
   OMMAI_PUT_STRINGS(&out, {"isa", report->info.isa}, {"kept_weights", report->info.kept_weights},
                     {"vision_weights", report->info.vision_weights});
