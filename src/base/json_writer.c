@@ -202,3 +202,8 @@ void ommai_put_value(struct ommai_text *out, const char *key, const json_t *valu
   begin_value(out, key);
   out->failed |= json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) != 0;
 }
+
+void ommai_put_new(struct ommai_text *out, const char *key, json_t *value) {
+  ommai_put_value(out, key, value, 0);
+  json_decref(value);
+}

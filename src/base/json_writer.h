@@ -73,3 +73,5 @@ void ommai_put_list(struct ommai_text *out, const char *key, const struct ommai_
 /* A value of jansson's, compact, its reals with `digits` significant digits; 0: with 17. NULL, as
  * jansson gives where it had no memory for a value, is a failure. */
 void ommai_put_value(struct ommai_text *out, const char *key, const json_t *value, int digits);
+/* The same of a small value that is made for it and dropped: json_pack("{s:i}", "level", 1). */
+void ommai_put_new(struct ommai_text *out, const char *key, json_t *value);

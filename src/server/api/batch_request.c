@@ -138,9 +138,7 @@ static void add_error(struct ommai_text *out, const struct ommai_batch_request *
   if (inner) {
     ommai_put_value(out, "error", inner, 0);
   } else {
-    ommai_put_begin(out, "error", "{");
-    ommai_put_string(out, "message", "Internal server error.");
-    ommai_put_end(out, "}");
+    ommai_put_new(out, "error", json_pack("{s:s}", "message", "Internal server error."));
   }
   json_decref(root);
 }

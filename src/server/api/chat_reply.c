@@ -9,9 +9,7 @@ static void begin(struct ommai_text *out, const struct ommai_reply_head *head, i
   ommai_reply_begin_event(out, head, CHUNK);
   ommai_put_begin(out, "choices", "[{");
   ommai_put_integer(out, "index", index);
-  ommai_put_begin(out, "delta", "{");
-  OMMAI_PUT_STRINGS(out, {"role", "assistant"}, {"content", ""});
-  ommai_put_end(out, "}");
+  ommai_put_new(out, "delta", json_pack("{s:s,s:s}", "role", "assistant", "content", ""));
   ommai_put_nulls(out, "logprobs", "finish_reason", NULL);
   ommai_put_end(out, "}]");
   if (head->prompt_ids) ommai_put_list(out, "prompt_token_ids", head->prompt_ids);

@@ -275,15 +275,11 @@ void ommai_cohere_embed_write(const struct ommai_vector_reply *reply, struct omm
   if (texts) ommai_put_begin(out, "texts", "[");
   json_array_foreach(texts, i, text) ommai_put_text(out, NULL, json_string_value(text), json_string_length(text));
   if (texts) ommai_put_end(out, "]");
-  ommai_put_begin(out, "meta", "{");
-  ommai_put_begin(out, "api_version", "{");
-  ommai_put_string(out, "version", "2");
-  ommai_put_end(out, "}");
-  ommai_put_begin(out, "billed_units", "{");
   /* as vLLM counts them: all where there is an image */
-  bool images = reply->inputs->has_media;
-  OMMAI_PUT_INTEGERS(out, {"input_tokens", images ? 0 : n_tokens}, {"image_tokens", images ? n_tokens : 0});
-  ommai_put_end(out, "}}");
+  const json_int_t of_images = reply->inputs->has_media ? n_tokens : 0;
+  ommai_put_new(out, "meta",
+                json_pack("{s:{s:s},s:{s:I,s:I}}", "api_version", "version", "2", "billed_units", "input_tokens",
+                          (json_int_t)n_tokens - of_images, "image_tokens", of_images));
   ommai_put_string(out, "response_type", "embeddings_by_type");
   ommai_put_end(out, "}");
 }

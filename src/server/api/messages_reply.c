@@ -133,11 +133,8 @@ static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
   ommai_put_begin(out, "usage", "{");
   OMMAI_PUT_INTEGERS(out, {"input_tokens", usage->prompt_tokens - cached}, {"cache_creation_input_tokens", 0},
                      {"cache_read_input_tokens", cached}, {"output_tokens", usage->completion_tokens});
-  if (usage->reasoning_tokens >= 0) {
-    ommai_put_begin(out, "output_tokens_details", "{");
-    ommai_put_integer(out, "thinking_tokens", usage->reasoning_tokens);
-    ommai_put_end(out, "}");
-  }
+  const json_int_t reasoning = usage->reasoning_tokens;
+  if (reasoning >= 0) ommai_put_new(out, "output_tokens_details", json_pack("{s:I}", "thinking_tokens", reasoning));
   ommai_put_end(out, "}");
   ommai_reply_add_own(out, usage);
 }

@@ -108,15 +108,10 @@ static void add_usage(struct ommai_text *out, const struct ommai_usage *usage, b
   OMMAI_PUT_INTEGERS(out, {"prompt_tokens", usage->prompt_tokens},
                      {"total_tokens", usage->prompt_tokens + usage->completion_tokens},
                      {"completion_tokens", usage->completion_tokens});
-  if (usage->cached_tokens >= 0) {
-    ommai_put_begin(out, "prompt_tokens_details", "{");
-    ommai_put_integer(out, "cached_tokens", usage->cached_tokens);
-    ommai_put_end(out, "}");
-  }
-  if (usage->reasoning_tokens >= 0) {
-    ommai_put_begin(out, "completion_tokens_details", "{");
-    ommai_put_integer(out, "reasoning_tokens", usage->reasoning_tokens);
-    ommai_put_end(out, "}");
+  const json_int_t cached = usage->cached_tokens, reasoning = usage->reasoning_tokens;
+  if (cached >= 0) ommai_put_new(out, "prompt_tokens_details", json_pack("{s:I}", "cached_tokens", cached));
+  if (reasoning >= 0) {
+    ommai_put_new(out, "completion_tokens_details", json_pack("{s:I}", "reasoning_tokens", reasoning));
   } else if (whole) {
     ommai_put_null(out, "completion_tokens_details");
   }

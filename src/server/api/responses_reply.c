@@ -147,19 +147,13 @@ static void take_part(struct ommai_text *out, const struct ommai_reply_head *hea
 /* ---- the response ---- */
 
 static void add_usage(struct ommai_text *out, const struct ommai_usage *usage) {
-  int64_t cached = usage->cached_tokens > 0 ? usage->cached_tokens : 0,
-          reasoning = usage->reasoning_tokens > 0 ? usage->reasoning_tokens : 0;
-  ommai_put_begin(out, "usage", "{");
-  ommai_put_integer(out, "input_tokens", usage->prompt_tokens);
-  ommai_put_begin(out, "input_tokens_details", "{");
-  OMMAI_PUT_INTEGERS(out, {"cached_tokens", cached}, {"cache_write_tokens", 0});
-  ommai_put_end(out, "}");
-  ommai_put_integer(out, "output_tokens", usage->completion_tokens);
-  ommai_put_begin(out, "output_tokens_details", "{");
-  ommai_put_integer(out, "reasoning_tokens", reasoning);
-  ommai_put_end(out, "}");
-  ommai_put_integer(out, "total_tokens", usage->prompt_tokens + usage->completion_tokens);
-  ommai_put_end(out, "}");
+  const json_int_t prompt = usage->prompt_tokens, completion = usage->completion_tokens,
+                   cached = usage->cached_tokens > 0 ? usage->cached_tokens : 0,
+                   reasoning = usage->reasoning_tokens > 0 ? usage->reasoning_tokens : 0;
+  ommai_put_new(out, "usage",
+                json_pack("{s:I,s:{s:I,s:i},s:I,s:{s:I},s:I}", "input_tokens", prompt, "input_tokens_details", "cached_tokens",
+                          cached, "cache_write_tokens", 0, "output_tokens", completion, "output_tokens_details",
+                          "reasoning_tokens", reasoning, "total_tokens", prompt + completion));
   ommai_reply_add_own(out, usage);
 }
 
@@ -173,13 +167,7 @@ static void add_response(struct ommai_text *out, const char *key, const struct o
   ommai_put_integer(out, "created_at", head->created);
   ommai_put_string(out, "status", !usage ? "in_progress" : cut_off ? "incomplete" : "completed");
   ommai_put_null(out, "error");
-  if (usage && cut_off) {
-    ommai_put_begin(out, "incomplete_details", "{");
-    ommai_put_string(out, "reason", "max_output_tokens");
-    ommai_put_end(out, "}");
-  } else {
-    ommai_put_null(out, "incomplete_details");
-  }
+  ommai_put_new(out, "incomplete_details", usage && cut_off ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null());
   ommai_put_string(out, "model", head->model);
   ommai_put_list(out, "output", usage ? &state->items : &nothing);
   ommai_put_raw_text(out, NULL, head->request_fields);

@@ -60,57 +60,37 @@ void ommai_endpoint_metrics(struct ommai_http_call *call) {
   ommai_http_call_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
-/* Whose chat template prompts are rendered by, and whether it is the checkpoint's own. */
-static void add_chat_template(struct ommai_text *body, const struct omma_model_info *info) {
-  ommai_put_begin(body, "chat_template", "{");
-  ommai_put_string(body, "rendered_as", info->chat_template);
-  ommai_put_boolean(body, "checkpoint_has_it", !info->chat_template_difference);
-  ommai_put_end(body, "}");
+static json_t *make_permission(int64_t created, size_t index) {
+  return json_pack("[{s:o,s:s,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:s,s:n,s:b}]", "id", json_sprintf("modelperm-%zu", index), "object",
+                   "model_permission", "created", (json_int_t)created, "allow_create_engine", 0, "allow_sampling", 1,
+                   "allow_logprobs", 1, "allow_search_indices", 0, "allow_view", 1, "allow_fine_tuning", 0, "organization", "*",
+                   "group", "is_blocking", 0);
 }
 
 /* Of an encoder node: what its embeddings are of, so that whoever reads them can check it before
  * the first. */
-static void add_encoder(struct ommai_text *body, const struct omma_model_info *info) {
-  ommai_put_begin(body, "encoder", "{");
-  OMMAI_PUT_STRINGS(body, {"fingerprint", info->fingerprint}, {"numeric_mode", info->vision_weights},
-                    {"dtype", info->bf16_embeddings ? "BF16" : "F32"});
-  ommai_put_end(body, "}");
-}
-
-static void add_permission(struct ommai_text *body, int64_t created, size_t index) {
-  ommai_put_begin(body, "permission", "[{");
-  ommai_put_format(body, "id", "modelperm-%zu", index);
-  ommai_put_string(body, "object", "model_permission");
-  ommai_put_integer(body, "created", created);
-  ommai_put_boolean(body, "allow_create_engine", false);
-  ommai_put_boolean(body, "allow_sampling", true);
-  ommai_put_boolean(body, "allow_logprobs", true);
-  ommai_put_boolean(body, "allow_search_indices", false);
-  ommai_put_boolean(body, "allow_view", true);
-  ommai_put_boolean(body, "allow_fine_tuning", false);
-  ommai_put_string(body, "organization", "*");
-  ommai_put_null(body, "group");
-  ommai_put_boolean(body, "is_blocking", false);
-  ommai_put_end(body, "}]");
+static json_t *make_encoder(const struct omma_model_info *info) {
+  return json_pack("{s:s?,s:s?,s:s}", "fingerprint", info->fingerprint, "numeric_mode", info->vision_weights, "dtype",
+                   info->bf16_embeddings ? "BF16" : "F32");
 }
 
 /* `root` is the name again: the real directory is nobody's business. */
 static void add_model(struct ommai_text *body, const struct ommai_server *server, size_t index) {
+  const struct omma_model_info *info = &server->config.info;
   const char *name = server->config.model_names[index];
   ommai_put_begin(body, NULL, "{");
   OMMAI_PUT_STRINGS(body, {"id", name}, {"object", "model"});
   ommai_put_integer(body, "created", server->config.created);
   OMMAI_PUT_STRINGS(body, {"owned_by", "ommatidia"}, {"root", name});
   ommai_put_null(body, "parent");
-  ommai_put_integer(body, "max_model_len", server->config.info.max_model_len);
-  add_permission(body, server->config.created, index);
-  add_chat_template(body, &server->config.info);
-  if (server->config.info.encoder_only) add_encoder(body, &server->config.info);
-  if (ommai_ocr_is_served(server)) {
-    ommai_put_begin(body, "capabilities", "{");
-    ommai_put_boolean(body, "ocr", true);
-    ommai_put_end(body, "}");
-  }
+  ommai_put_integer(body, "max_model_len", info->max_model_len);
+  ommai_put_new(body, "permission", make_permission(server->config.created, index));
+  /* whose chat template prompts are rendered by, and whether it is the checkpoint's own */
+  ommai_put_new(
+      body, "chat_template",
+      json_pack("{s:s?,s:b}", "rendered_as", info->chat_template, "checkpoint_has_it", !info->chat_template_difference));
+  if (info->encoder_only) ommai_put_new(body, "encoder", make_encoder(info));
+  if (ommai_ocr_is_served(server)) ommai_put_new(body, "capabilities", json_pack("{s:b}", "ocr", 1));
   ommai_put_end(body, "}");
 }
 

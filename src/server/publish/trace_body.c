@@ -110,9 +110,8 @@ static void write_record(const struct ommai_trace_record *record, struct ommai_t
   ommai_put_begin(out, "attributes", "[");
   add_attributes(record, out);
   ommai_put_end(out, "]");
-  ommai_put_begin(out, "status", "{");
-  ommai_put_integer(out, "code", record->status >= 500 ? STATUS_ERROR : STATUS_UNSET);
-  ommai_put_end(out, "}}");
+  ommai_put_new(out, "status", json_pack("{s:i}", "code", record->status >= 500 ? STATUS_ERROR : STATUS_UNSET));
+  ommai_put_end(out, "}");
   for (int i = 0; i < record->n_stages; i++) {
     const struct ommai_trace_stage *part = &record->stages[i];
     randombytes_buf(stage, sizeof stage);
@@ -130,9 +129,7 @@ void ommai_trace_write(const struct ommai_trace_record *records, size_t n, const
   add_string(out, "service.version", OMMA_VERSION);
   ommai_put_end(out, "]}");
   ommai_put_begin(out, "scopeSpans", "[{");
-  ommai_put_begin(out, "scope", "{");
-  OMMAI_PUT_STRINGS(out, {"name", "omma"}, {"version", OMMA_VERSION});
-  ommai_put_end(out, "}");
+  ommai_put_new(out, "scope", json_pack("{s:s,s:s}", "name", "omma", "version", OMMA_VERSION));
   ommai_put_begin(out, "spans", "[");
   for (size_t i = 0; i < n; i++) write_record(&records[i], out);
   ommai_put_end(out, "]}]}]}");
