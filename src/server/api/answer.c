@@ -103,7 +103,7 @@ static void submit_all(struct ommai_call_answer *answer) {
     atomic_fetch_add(&answer->references, 1);
     if (omma_engine_submit(call->server->engine, answer->choices[i].request, &callbacks, &id, &cause) != OMMA_OK) {
       atomic_fetch_sub(&answer->references, 1); /* not the last: the worker holds one */
-      ommai_call_answer_fail(answer, "submitting a request", &cause);
+      ommai_http_call_fail_from(call, "submitting a request", &cause);
       ommai_http_call_cancel_engine(call);
       return;
     }
@@ -145,7 +145,6 @@ static struct ommai_call_answer *make_answer(struct ommai_http_call *call, const
   answer->n_per_prompt = (int)fields->n;
   answer->n_choices = source->n_prompts * answer->n_per_prompt;
   answer->n_images = source->n_images;
-  answer->decode_image = call->access.decode_image;
   atomic_init(&answer->references, 1);
   atomic_init(&answer->n_open, answer->n_choices);
   bool own_id = !call->id_given && fields->request_id && strlen(fields->request_id) < OMMAI_REQUEST_ID_SIZE;

@@ -252,7 +252,7 @@ static void finish_whole(struct ommai_call_answer *answer) {
 /* The first choice that ends badly fails the whole request and stops the other choices. */
 static void fail_answer(struct ommai_call_answer *answer, const struct omma_result *result) {
   static const struct omma_error cancelled = {.status = OMMA_ERROR_CANCELLED};
-  ommai_call_answer_fail(answer, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
+  ommai_http_call_fail_from(answer->call, "generation", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
   ommai_http_call_cancel_engine(answer->call);
 }
 
@@ -271,15 +271,9 @@ static void measure_parameters(struct ommai_answer_choice *choice, const struct 
   ommai_metrics_finish_prompt(&server->metrics, result->engine, n, largest);
 }
 
-/* A prompt's images are decoded once, for its first answer. */
 static void measure_end(struct ommai_answer_choice *choice, const struct omma_result *result) {
-  struct ommai_call_answer *answer = choice->answer;
-  struct ommai_http_call *call = answer->call;
-  bool first = choice->index % answer->n_per_prompt == 0;
-  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
-  ommai_access_add(call, result, first ? result->n_prompt_tokens : 0);
-  ommai_metrics_finish(&call->server->metrics, result, first ? answer->decode_image : 0, seconds,
-                       (double)choice->first_token_ns * 1e-9);
+  bool first = choice->index % choice->answer->n_per_prompt == 0;
+  ommai_access_add(choice->answer->call, result, first, (double)choice->first_token_ns * 1e-9);
   measure_parameters(choice, result);
 }
 

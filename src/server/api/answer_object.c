@@ -53,12 +53,6 @@ void ommai_call_answer_release(struct ommai_call_answer *answer) {
   ommai_job_queue_push_urgent(answer->call->server->jobs, &answer->job);
 }
 
-void ommai_call_answer_fail(struct ommai_call_answer *answer, const char *what, const struct omma_error *cause) {
-  struct ommai_api_error error;
-  ommai_server_fail(answer->call->config, what, cause, &error);
-  ommai_http_call_fail(answer->call, &error);
-}
-
 struct ommai_text *ommai_answer_choice_prompt_scores(const struct ommai_answer_choice *choice) {
   struct ommai_call_answer *answer = choice->answer;
   return answer->prompt_logprobs ? &answer->prompt_scores[choice->index / answer->n_per_prompt] : NULL;

@@ -58,7 +58,6 @@ struct ommai_call_answer {
   int n_choices, n_per_prompt;
   int n_top; /* of log-probabilities in answers */
   int64_t n_images;
-  double decode_image; /* seconds that its images took */
   struct ommai_own_wishes own;
   /* of the first choice; engine's thread */
   struct ommai_own_progress progress;
@@ -76,9 +75,6 @@ void ommai_call_answer_free(struct ommai_call_answer *answer);
 
 /* Drops a reference; any thread. */
 void ommai_call_answer_release(struct ommai_call_answer *answer);
-
-/* Fails the call with the error `cause` of the step `what`. */
-void ommai_call_answer_fail(struct ommai_call_answer *answer, const char *what, const struct omma_error *cause);
 
 /* The log-probabilities of the choice's prompt, for all answers to it; NULL: not asked for. */
 struct ommai_text *ommai_answer_choice_prompt_scores(const struct ommai_answer_choice *choice);

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/allocator.h"
-#include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/text_buffer.h"
 #include "server/api/reply_format.h"
@@ -96,12 +95,6 @@ static void free_answer(struct encode_answer *answer) {
   ommai_release(answer->allocator, answer, 1, sizeof *answer);
 }
 
-static void fail_from(struct encode_answer *answer, const char *what, const struct omma_error *cause) {
-  struct ommai_api_error error;
-  ommai_server_fail(answer->call->config, what, cause, &error);
-  ommai_http_call_fail(answer->call, &error);
-}
-
 /* ---- the outcome ---- */
 
 static bool publish_image(struct encode_answer *answer, size_t index, struct omma_error *error) {
@@ -122,7 +115,7 @@ static bool publish(struct encode_answer *answer) {
   struct omma_error error;
   for (size_t i = 0; i < answer->n_images; i++) {
     if (publish_image(answer, i, &error)) continue;
-    fail_from(answer, "publishing embeddings", &error);
+    ommai_http_call_fail_from(answer->call, "publishing embeddings", &error);
     return false;
   }
   return true;
@@ -180,7 +173,7 @@ static void end_answer(struct ommai_job *job) {
   struct encode_answer *answer = (struct encode_answer *)job;
   const struct omma_result *result = &answer->result;
   if (result->finish != OMMA_FINISH_STOP) {
-    fail_from(answer, "encoding", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
+    ommai_http_call_fail_from(answer->call, "encoding", result->finish == OMMA_FINISH_ERROR ? &result->error : &cancelled);
   } else if (publish(answer)) {
     reply(answer);
   }
@@ -202,10 +195,8 @@ static void on_embeddings(void *context, struct omma_embeddings *embeddings) {
 static void on_finish(void *context, const struct omma_result *result) {
   struct encode_answer *answer = context;
   struct ommai_http_call *call = answer->call;
-  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
   answer->result = *result;
-  ommai_access_add(call, result, result->n_prompt_tokens);
-  ommai_metrics_finish(&call->server->metrics, result, call->access.decode_image, seconds, 0);
+  ommai_access_add(call, result, true, 0);
   answer->job.run = end_answer;
   ommai_job_queue_push_urgent(call->server->jobs, &answer->job);
 }
@@ -278,7 +269,7 @@ static void submit(struct encode_answer *answer) {
   if (omma_engine_submit(call->server->engine, answer->request, &callbacks, &id, &cause) == OMMA_OK) {
     ommai_http_call_add_engine_id(call, id);
   } else {
-    fail_from(answer, "submitting a request", &cause);
+    ommai_http_call_fail_from(answer->call, "submitting a request", &cause);
     free_answer(answer);
   }
   ommai_http_call_release(call);

@@ -167,7 +167,8 @@ static void add_response(struct ommai_text *out, const char *key, const struct o
   ommai_put_integer(out, "created_at", head->created);
   ommai_put_string(out, "status", !usage ? "in_progress" : cut_off ? "incomplete" : "completed");
   ommai_put_null(out, "error");
-  ommai_put_new(out, "incomplete_details", usage && cut_off ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null());
+  ommai_put_new(out, "incomplete_details",
+                usage && cut_off ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null());
   ommai_put_string(out, "model", head->model);
   ommai_put_list(out, "output", usage ? &state->items : &nothing);
   ommai_put_raw_text(out, NULL, head->request_fields);

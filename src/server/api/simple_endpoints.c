@@ -86,9 +86,8 @@ static void add_model(struct ommai_text *body, const struct ommai_server *server
   ommai_put_integer(body, "max_model_len", info->max_model_len);
   ommai_put_new(body, "permission", make_permission(server->config.created, index));
   /* whose chat template prompts are rendered by, and whether it is the checkpoint's own */
-  ommai_put_new(
-      body, "chat_template",
-      json_pack("{s:s?,s:b}", "rendered_as", info->chat_template, "checkpoint_has_it", !info->chat_template_difference));
+  ommai_put_new(body, "chat_template",
+                json_pack("{s:s?,s:b}", "rendered_as", info->chat_template, "checkpoint_has_it", !info->chat_template_difference));
   if (info->encoder_only) ommai_put_new(body, "encoder", make_encoder(info));
   if (ommai_ocr_is_served(server)) ommai_put_new(body, "capabilities", json_pack("{s:b}", "ocr", 1));
   ommai_put_end(body, "}");

@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "base/allocator.h"
-#include "base/clock.h"
 #include "server/api/cohere_embed.h"
 #include "server/api/request_log.h"
 #include "server/api/vector_prepare.h"
@@ -131,12 +130,6 @@ static void on_progress(void *context, enum omma_stage stage, int64_t done, int6
   if (stage != OMMA_STAGE_QUEUED) ommai_access_log_progress(place->answer->call, stage, done, total, 1);
 }
 
-static void count(struct ommai_http_call *call, const struct omma_result *result) {
-  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
-  ommai_access_add(call, result, result->n_prompt_tokens);
-  ommai_metrics_finish(&call->server->metrics, result, call->access.decode_image, seconds, 0);
-}
-
 /* Under the lock. Keeps the first failure. */
 static void take_failure(struct vector_answer *answer, const struct place *place, const struct omma_result *result) {
   bool has_values = answer->results[place - answer->places].values != NULL;
@@ -165,7 +158,7 @@ static void queue_pump(struct vector_answer *answer) {
 static void on_finish(void *context, const struct omma_result *result) {
   struct place *place = context;
   struct vector_answer *answer = place->answer;
-  count(answer->call, result);
+  ommai_access_add(answer->call, result, true, 0);
   pthread_mutex_lock(&answer->lock);
   answer->results[place - answer->places].n_tokens = result->n_prompt_tokens;
   /* without an id it was not added */

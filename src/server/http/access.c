@@ -44,21 +44,24 @@ void ommai_access_set_decode(struct ommai_http_call *call, double seconds) {
   pthread_mutex_unlock(&call->lock);
 }
 
-void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens) {
+void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, bool first, double first_token) {
   struct ommai_access *access = &call->access;
+  double seconds = (double)(ommai_clock_ns() - call->created_ns) * 1e-9;
   const struct omma_timings *more = &result->timings;
   ommai_call_trace_finish(call, more);
   pthread_mutex_lock(&call->lock);
   if (!access->ran) access->timings.queue = more->queue;
   access->ran = true;
-  access->n_prompt_tokens += n_prompt_tokens;
-  if (n_prompt_tokens) access->n_cached_tokens += result->n_cached_tokens;
+  double decode_image = first ? access->decode_image : 0;
+  if (first) access->n_prompt_tokens += result->n_prompt_tokens;
+  if (first) access->n_cached_tokens += result->n_cached_tokens;
   access->n_completion_tokens += result->n_completion_tokens;
   access->timings.preprocess += more->preprocess;
   access->timings.encode += more->encode;
   access->timings.prefill += more->prefill;
   access->timings.decode += more->decode;
   pthread_mutex_unlock(&call->lock);
+  ommai_metrics_finish(&call->server->metrics, result, decode_image, seconds, first_token);
 }
 
 /* Under the lock. What was sent, or would have been; a request that was cancelled because its

@@ -10,9 +10,9 @@ void ommai_access_begin(struct ommai_http_call *call, struct MHD_Connection *mhd
 /* Seconds for fetching, reading and decoding its images; a worker. */
 void ommai_access_set_decode(struct ommai_http_call *call, double seconds);
 
-/* An answer to it is over; engine's thread. n_prompt_tokens: its own, 0 where another answer to the
- * same prompt counted them. */
-void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, int64_t n_prompt_tokens);
+/* An answer to it is over: counts it; engine's thread. The tokens and images of a prompt are those
+ * of its `first` answer. first_token: seconds until it came, 0: there is none. */
+void ommai_access_add(struct ommai_http_call *call, const struct omma_result *result, bool first, double first_token);
 
 /* The reply is out (`complete`), or the connection broke before: counts the request, and reports it
  * where nothing is to come. IO thread. */

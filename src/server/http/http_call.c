@@ -327,6 +327,12 @@ void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_e
   ommai_text_free(&text);
 }
 
+void ommai_http_call_fail_from(struct ommai_http_call *call, const char *what, const struct omma_error *cause) {
+  struct ommai_api_error error;
+  ommai_server_fail(call->config, what, cause, &error);
+  ommai_http_call_fail(call, &error);
+}
+
 void ommai_http_call_expect_stream(struct ommai_http_call *call) {
   pthread_mutex_lock(&call->lock);
   call->waiting = !call->ended;

@@ -148,6 +148,8 @@ void ommai_http_call_completed(struct ommai_http_call *call);
 
 /* Gives an error: as the reply, or where a stream has begun as its last event. */
 void ommai_http_call_fail(struct ommai_http_call *call, const struct ommai_api_error *error);
+/* The same of one of the library's, of the step `what`; as ommai_server_fail. */
+void ommai_http_call_fail_from(struct ommai_http_call *call, const char *what, const struct omma_error *cause);
 
 /* Appends `data: ...` or any other text as one event of a stream. False when nobody will read it:
  * the client is gone, the stream has ended, it is too far behind, or memory is out. */

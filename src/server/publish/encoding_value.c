@@ -25,10 +25,10 @@ static void write_head(const void *data, size_t n_values, uint8_t out[LENGTH_BYT
   for (int i = 0; i < LENGTH_BYTES; i++) out[i] = (uint8_t)((uint64_t)HEADER_BYTES >> (8 * i));
   struct ommai_text header;
   ommai_text_lend(&header, out + LENGTH_BYTES, HEADER_BYTES);
-  ommai_put_new(
-      &header, NULL,
-      json_pack("{s:{s:s,s:s},s:{s:s,s:[I],s:[i,I]}}", "__metadata__", "format", "omma-encoding-1", "blake2b", hex, "values",
-                "dtype", "F32", "shape", (json_int_t)n_values, "data_offsets", 0, (json_int_t)(n_values * sizeof(float))));
+  ommai_put_new(&header, NULL,
+                json_pack("{s:{s:s,s:s},s:{s:s,s:[I],s:[i,I]}}", "__metadata__", "format", "omma-encoding-1", "blake2b", hex,
+                          "values", "dtype", "F32", "shape", (json_int_t)n_values, "data_offsets", 0,
+                          (json_int_t)(n_values * sizeof(float))));
 }
 
 size_t ommai_encoding_value_size(size_t n_values) { return LENGTH_BYTES + HEADER_BYTES + n_values * sizeof(float); }
