@@ -6,6 +6,8 @@ Run with: pytest tests/cli --omma build/release/omma
 import json
 import pathlib
 import re
+import signal
+import subprocess
 
 import pytest
 
@@ -164,7 +166,34 @@ def test_bench_scale_of_one_work(omma, model, work, names):
         assert found["predicted_over_measured"] == pytest.approx(share)
         assert found["measured_note"] == (UNSTEADY if abs(share - 1) > 0.25 else None)
     here = r"here +[\d.]+ ms on 2 threads; predicted [\d.]+ ms, [\d.]+ of what was measured"
-    assert len(re.findall(here, omma(*words).stdout.decode())) == len(names)
+    done = omma(*words)
+    assert len(re.findall(here, done.stdout.decode())) == len(names)
+    assert done.stderr.startswith(b"omma: warning: bench scale: --repeat 1: one pass cannot show ")
+
+
+@pytest.mark.long
+def test_bench_scale_checks_this_machine_alone(omma, model):
+    words = ["bench", "scale", "--model", model, "--threads", 2, "--image-size", "112x84", "--context", 70, "--repeat", 2,
+             "--warmup", 0, "--tokens", 3, "--check-only"]
+    done = omma(*words)
+    assert done.returncode == 0 and len(re.findall(r"here +[\d.]+ ms on 2 threads; predicted ", done.stdout.decode())) == 4
+    assert b"workers" not in done.stdout.replace(b"of the workers", b"") and b"--repeat" not in done.stderr
+    for found in omma.json(*words, "--json")["works"]:
+        assert found["predicted"] == [] and found["measured_ms"] > 0 < found["predicted_here_ms"]
+        assert "slower_reading_shown" not in found
+
+
+@pytest.mark.long
+def test_bench_scale_interrupted(omma):
+    with subprocess.Popen([omma.path, "bench", "scale", "--threads", "1", "--repeat", "1000"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        # progress, after 10 s
+        while not (line := process.stderr.readline()).startswith("omma: bench scale: "):
+            assert line, process.wait()
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert error.splitlines()[-1] == "omma: interrupted: bench scale: no work was measured completely"
 
 
 @pytest.mark.long
@@ -203,6 +232,7 @@ def test_bench_scale_refuses(omma, no_weights, model):
     refused(omma("bench", "scale", "--model", model, "--images", "0"), 2, "images")
     refused(omma("bench", "scale", "--model", model, "--tokens", "2"), 2, "tokens")
     refused(omma("bench", "scale", "--model", model, "--work", "head"), 2, "--work", "tower, prefill")
+    refused(omma("bench", "scale", "--model", model, "--check-only", "--memory-gbps", "300"), 2, "--memory-gbps", "--check-only")
     demo = GOLDEN.parents[1] / "models" / "demo"
     refused(omma("bench", "scale", "--model", demo, "--context", "2048"), 1, "--context: 2048 tokens and one more", "limit is 2048")
     refused(omma("bench", "scale", "--model", demo, "--tokens", "1729"), 1, "--tokens: 1729", "limit is 2048")

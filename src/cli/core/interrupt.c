@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 static atomic_bool deferred;
 static atomic_int arrived; /* the signal, or 0 */
 static atomic_bool resumed;
+static _Atomic(const char *) last_words;
 static int wake = -1; /* an eventfd */
 
 void ommai_interrupt_wake(void) {
@@ -22,12 +24,18 @@ void ommai_interrupt_wake(void) {
   (void)written;
 }
 
+static void put(const char *words) {
+  ssize_t written = write(STDERR_FILENO, words, strlen(words));
+  (void)written;
+}
+
 static void handle(int number) {
   int saved = errno;
   if (!atomic_load(&deferred) || atomic_exchange(&arrived, number)) {
-    static const char message[] = "\nomma: interrupted\n";
-    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    (void)written;
+    const char *words = atomic_load(&last_words);
+    put("\nomma: interrupted");
+    if (words) put(": "), put(words);
+    put("\n");
     _exit(OMMAI_EXIT_SIGNAL + number);
   }
   ommai_interrupt_wake();
@@ -46,6 +54,8 @@ void ommai_interrupt_defer(void) {
   atomic_store(&arrived, 0);
   atomic_store(&deferred, true);
 }
+
+void ommai_interrupt_say(const char *words) { atomic_store(&last_words, words); }
 
 void ommai_interrupt_resume(void) { atomic_store(&deferred, false); }
 

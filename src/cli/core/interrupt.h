@@ -12,6 +12,10 @@ bool ommai_interrupt_install(void);
  * once. Clears the flag. */
 void ommai_interrupt_defer(void);
 
+/* What an end at once says after "interrupted: " from now on, a constant string; NULL: no more than
+ * that. */
+void ommai_interrupt_say(const char *words);
+
 /* Back to ending at once. */
 void ommai_interrupt_resume(void);
 

@@ -105,7 +105,7 @@ static const char *doubt_here(const struct ommai_scale_report *report, const str
 
 void ommai_scale_report_finish(struct ommai_scale_report *report) {
   for (int i = 0; i < OMMAI_SCALE_WORKS; i++) {
-    if (report->works[i].there) measure_shown(report, &report->works[i]);
+    if (report->works[i].there && !report->check_only) measure_shown(report, &report->works[i]);
   }
 }
 
@@ -120,7 +120,7 @@ static void put_work(struct ommai_text *out, const struct ommai_scale_report *re
   OMMAI_PUT_REALS(out, {"serial_ms", serial(report, work, 1) * 1e3}, {"alone_ms", alone(report, work) * 1e3},
                   {"bytes", work->bytes});
   ommai_put_begin(out, "predicted", "[");
-  for (int i = 0; i < OMMAI_SCALE_SIZES; i++) {
+  for (int i = 0; i < OMMAI_SCALE_SIZES && !report->check_only; i++) {
     bool bound;
     double seconds = predict(report, work, ommai_scale_sizes[i], report->roof_gbps, &bound);
     ommai_put_begin(out, NULL, "{");
@@ -134,8 +134,11 @@ static void put_work(struct ommai_text *out, const struct ommai_scale_report *re
   ommai_put_end(out, "]");
   OMMAI_PUT_REALS(out, {"measured_ms", ommai_scale_record_seconds(&work->together) * 1e3},
                   {"predicted_here_ms", predict_here(report, work) * 1e3},
-                  {"predicted_over_measured", share_here(report, work)}, {"slower_reading_shown", work->shown});
-  ommai_put_boolean(out, "slower_reading_measured", work->shown_here);
+                  {"predicted_over_measured", share_here(report, work)});
+  if (!report->check_only) {
+    OMMAI_PUT_REALS(out, {"slower_reading_shown", work->shown});
+    ommai_put_boolean(out, "slower_reading_measured", work->shown_here);
+  }
   ommai_put_string(out, "measured_note", doubt_here(report, work));
   ommai_put_end(out, "}");
 }
@@ -169,7 +172,7 @@ static void print_work(const struct ommai_scale_report *report, int index) {
   ommai_print_fact(stdout, "  here", "%.2f ms on %d thread%s; predicted %.2f ms, %.2f of what was measured%s%s",
                    ommai_scale_record_seconds(&work->together) * 1e3, report->n_threads, ommai_plural(report->n_threads),
                    predict_here(report, work) * 1e3, share_here(report, work), doubt ? ": " : "", doubt ? doubt : "");
-  for (int i = 0; i < OMMAI_SCALE_SIZES; i++) {
+  for (int i = 0; i < OMMAI_SCALE_SIZES && !report->check_only; i++) {
     bool bound;
     double seconds = predict(report, work, ommai_scale_sizes[i], report->roof_gbps, &bound);
     printf("    %3d workers %12.3f ms   %.2f of %d times one", ommai_scale_sizes[i], seconds * 1e3,
@@ -182,8 +185,12 @@ static void print_work(const struct ommai_scale_report *report, int index) {
 
 static int print_table(const struct ommai_scale_report *report) {
   const char *doubt = ommai_readings_doubt(&report->reads);
-  ommai_print_fact(stdout, "predicted", "from tasks of one thread at %s, memory at %.0f GB/s", report->info.isa,
-                   report->roof_gbps);
+  if (report->check_only) {
+    ommai_print_fact(stdout, "checked", "at %s, from tasks one at a time", report->info.isa);
+  } else {
+    ommai_print_fact(stdout, "predicted", "from tasks of one thread at %s, memory at %.0f GB/s", report->info.isa,
+                     report->roof_gbps);
+  }
   ommai_print_fact(stdout, "a run costs", "%.2f us, and %.2f for each doubling of the workers (measured up to 2)",
                    report->barrier.alone * 1e6, report->barrier.step * 1e6);
   ommai_print_fact(stdout, "read here", "%.1f GB/s on one thread, %.1f to %.1f on %d%s%s", report->core_gbps,

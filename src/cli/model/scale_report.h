@@ -36,6 +36,7 @@ struct ommai_scale_report {
   struct omma_model_info info;
   int n_threads; /* of this machine */
   int64_t images;
+  bool check_only; /* of this machine's threads: nothing else is predicted */
   struct ommai_scale_barrier barrier;
   struct ommai_readings reads; /* GB/s of all threads here */
   double core_gbps, roof_gbps; /* of one thread at best; what is predicted with */
@@ -48,7 +49,7 @@ int ommai_scale_size_at(const struct ommai_scale_report *report, int index);
 /* Of a step. */
 double ommai_scale_record_seconds(const struct ommai_scale_record *record);
 
-/* When all has been measured: finds `shown` of each work. */
+/* When all has been measured: finds `shown` of each work, where it is needed. */
 void ommai_scale_report_finish(struct ommai_scale_report *report);
 
 /* Returns an exit code. */
