@@ -78,7 +78,16 @@ def test_engines(start, tmp_path):
     assert sum(by_engine(server, "omma:prefix_cache_pages")) > 0
     assert server.stop() == 0
     check_output(server)
-    assert f"engines: {ENGINES}, of 1 thread each, over" in server.read_output()
+    assert f"engines: {ENGINES}, of 1 thread each, as --threads says, over" in server.read_output()
+
+
+def test_engines_share_out_the_threads(request, kind, launch):
+    server = launch(make_command(request.config, kind, {"data_parallel_size": ENGINES}))
+    assert server.stop() == 0
+    check_output(server)
+    said = rf"engines: {ENGINES}, of (\d+) threads? each, a share of the (\d+) that one engine would have, over"
+    each, together = map(int, re.search(said, server.read_output()).groups())
+    assert each == max(together // ENGINES, 1)
 
 
 def test_auto_has_an_engine_for_each_node(start):

@@ -108,16 +108,17 @@ static void note_address(const struct values *values, int port) {
 
 static void note_configuration(const struct values *values, const struct omma_server_options *options,
                                const struct ommai_opened *opened) {
-  ommai_common_note_cpu(&values->serving.common);
-  if (values->serving.common.encoder_only) {
-    ommai_serve_note_encoder(opened->model, &opened->estimate, options);
+  const struct ommai_common *common = &values->serving.common;
+  ommai_common_note_cpu(common);
+  if (common->encoder_only) {
+    ommai_serve_note_encoder(opened->model, &opened->estimate, options, common->threads);
     ommai_serve_note_access(options);
     return;
   }
-  ommai_serve_note_model(opened->model, &opened->estimate);
+  ommai_serve_note_model(opened->model, &opened->estimate, common->threads);
   ommai_serve_note_access(options);
   if (opened->kv_publisher) ommai_note("KV events: published %s", ommai_kv_publisher_address(opened->kv_publisher));
-  note_sampling(&values->serving.common, opened->model);
+  note_sampling(common, opened->model);
   ommai_serve_warn_of_tools(opened->model, options);
 }
 

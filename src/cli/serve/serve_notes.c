@@ -24,14 +24,16 @@ void ommai_serve_note_names(const struct omma_model *model, const struct ommai_s
   ommai_note("serving %s as %s", info.directory, show_words(list, n_names, names, sizeof names));
 }
 
-static void note_engines(const struct omma_model_info *info) {
+static void note_engines(const struct omma_model_info *info, const struct ommai_cpu_room *room, int64_t threads) {
+  char reason[64] = "as --threads says";
   if (info->n_engines == 1) return;
-  ommai_note("engines: %d, of %d thread%s each, over %d cop%s of the weights; requests and memory are those of all",
-             info->n_engines, info->n_threads, ommai_plural(info->n_threads), info->n_copies,
+  if (!threads) snprintf(reason, sizeof reason, "a share of the %d that one engine would have", room->threads);
+  ommai_note("engines: %d, of %d thread%s each, %s, over %d cop%s of the weights; requests and memory are those of all",
+             info->n_engines, info->n_threads, ommai_plural(info->n_threads), reason, info->n_copies,
              info->n_copies == 1 ? "y" : "ies");
 }
 
-void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate) {
+void ommai_serve_note_model(const struct omma_model *model, const struct omma_memory_estimate *estimate, int64_t threads) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
   char cpus[OMMAI_CPU_ROOM_TEXT], count[32];
@@ -45,7 +47,7 @@ void ommai_serve_note_model(const struct omma_model *model, const struct omma_me
       info.kv_cache, info.vision_weights, info.isa, info.n_threads, ommai_plural(info.n_threads),
       ommai_cpu_room_describe(&room, cpus, sizeof cpus), (long long)estimate->max_sequences,
       ommai_sequence_bound_words(estimate));
-  note_engines(&info);
+  note_engines(&info, &room, threads);
 }
 
 /* Of all that run, and the images that they may have at once. */
@@ -112,7 +114,7 @@ static void note_encodings(const struct omma_server_options *options) {
 }
 
 void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_memory_estimate *estimate,
-                              const struct omma_server_options *options) {
+                              const struct omma_server_options *options, int64_t threads) {
   struct omma_model_info info;
   struct ommai_cpu_room room;
   char cpus[OMMAI_CPU_ROOM_TEXT], count[32];
@@ -124,7 +126,7 @@ void ommai_serve_note_encoder(const struct omma_model *model, const struct omma_
       info.model_type, ommai_format_count(info.n_parameters, count, sizeof count), info.vision_weights,
       info.bf16_embeddings ? "bf16" : "f32", info.isa, info.n_threads, ommai_plural(info.n_threads),
       ommai_cpu_room_describe(&room, cpus, sizeof cpus), (long long)estimate->max_sequences, info.fingerprint);
-  note_engines(&info);
+  note_engines(&info, &room, threads);
   note_encodings(options);
 }
 
