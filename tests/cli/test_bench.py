@@ -14,6 +14,7 @@ import pytest
 from omma_program import GOLDEN, refused
 
 UNSTEADY = "this machine is not steady"
+OFF = "off by more than a tenth: memory, clocks or other programs changed meanwhile"
 
 
 @pytest.mark.parametrize("segments", ["96", "64x3", "20,7,33", "8x2,100"])
@@ -164,7 +165,7 @@ def test_bench_scale_of_one_work(omma, model, work, names):
         assert found["steps"] == 1
         share = found["predicted_here_ms"] / found["measured_ms"]
         assert found["predicted_over_measured"] == pytest.approx(share)
-        assert found["measured_note"] == (UNSTEADY if abs(share - 1) > 0.25 else None)
+        assert found["measured_note"] == (OFF if abs(share - 1) > 0.1 else None)
     here = r"here +[\d.]+ ms on 2 threads; predicted [\d.]+ ms, [\d.]+ of what was measured"
     done = omma(*words)
     assert len(re.findall(here, done.stdout.decode())) == len(names)

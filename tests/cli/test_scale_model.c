@@ -9,7 +9,7 @@
 #include "support/test.h"
 
 static double parallel_of(double *tasks, size_t n, int n_workers, double step) {
-  struct ommai_scale_run run = {0.5, 0, n};
+  struct ommai_scale_run run = {.gap = 0.5, .n_tasks = n};
   const struct ommai_scale_trace trace = {.runs = &run, .tasks = tasks, .n_runs = 1, .n_tasks = n};
   const struct ommai_scale_barrier barrier = {0.25, step};
   struct ommai_scale_time time = ommai_scale_predict(&trace, n_workers, &barrier);
@@ -93,7 +93,9 @@ static void workers_take_turns(void **state) {
     struct noted noted = {0};
     reading.gbps = read;
     for (int i = 0; i < N_NOTED; i++) seconds[i] = -1;
-    ommai_scale_run_in_turn(ommai_team_interface(team), N_NOTED, note_task, &noted, &reading, seconds);
+    struct ommai_scale_waiting waiting =
+        ommai_scale_run_in_turn(ommai_team_interface(team), N_NOTED, note_task, &noted, &reading, seconds);
+    assert_true(waiting.seconds > 0 && (waiting.bytes > 0) == (read > 0));
     assert_int_equal(noted.most, 1);
     for (int i = 0; i < N_NOTED; i++) {
       assert_int_equal(noted.worker[i], i % N_WORKERS);
@@ -144,8 +146,8 @@ static void a_recorder_alternates(void **state) {
 /* Steps of two runs, of two tasks and one. */
 static struct ommai_scale_pass pass_of(struct ommai_scale_run *runs, double *tasks, size_t n_steps) {
   for (size_t step = 0; step < n_steps; step++) {
-    runs[2 * step] = (struct ommai_scale_run){(double)step, 3 * step, 2};
-    runs[2 * step + 1] = (struct ommai_scale_run){10 + (double)step, 3 * step + 2, 1};
+    runs[2 * step] = (struct ommai_scale_run){(double)step, 3 * step, 2, (double)step};
+    runs[2 * step + 1] = (struct ommai_scale_run){10 + (double)step, 3 * step + 2, 1, 2};
   }
   const struct ommai_scale_trace trace = {.runs = runs, .tasks = tasks, .n_runs = 2 * n_steps, .n_tasks = 3 * n_steps};
   return (struct ommai_scale_pass){trace, (int64_t)n_steps};
@@ -161,6 +163,9 @@ static void steps_are_folded(void **state) {
   assert_true(folded.n_steps == 1 && folded.trace.n_runs == 2 && folded.trace.n_tasks == 3);
   assert_true(folded.trace.tasks[0] == 5 && folded.trace.tasks[1] == 2 && folded.trace.tasks[2] == 2);
   assert_true(folded.trace.runs[0].gap == 0 && folded.trace.runs[1].gap == 10 && folded.trace.runs[1].first_task == 2);
+  /* of 0 1 2 0 1 the second largest, for 7 of 9 seconds; for the others 2 */
+  assert_true(folded.trace.runs[0].waiting_gbps == 1 && folded.trace.runs[1].waiting_gbps == 2);
+  assert_float_equal(ommai_scale_trace_waiting_gbps(&folded.trace), (7 * 1 + 2 * 2) / 9.0, 1e-6);
   ommai_scale_trace_release(&folded.trace);
   /* a pass whose steps differ stays as it is, and those before it are not looked at */
   passes[2] = pass_of(runs[2], tasks[2], 2);
@@ -170,6 +175,14 @@ static void steps_are_folded(void **state) {
   assert_true(folded.n_steps == 2 && folded.trace.n_runs == 3 && folded.trace.n_tasks == 5);
   assert_true(ommai_scale_trace_seconds(&folded.trace) == 0 + 10 + 1);
   ommai_scale_trace_release(&folded.trace);
+}
+
+static void who_reads_less_gets_as_much(void **state) {
+  (void)state;
+  assert_true(ommai_scale_sharing(30, 20, 2) == 1.2); /* 25 each */
+  assert_true(ommai_scale_sharing(40, 20, 4) == 1.6); /* 25 each */
+  assert_true(ommai_scale_sharing(20, 30, 2) == 1);
+  assert_true(ommai_scale_sharing(0, 0, 2) == 1 && ommai_scale_sharing(30, 0, 1) == 1);
 }
 
 static void slower_reading_shows_in_part(void **state) {
@@ -194,10 +207,10 @@ static void slower_reading_shows_in_part(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tasks_go_to_who_is_free),      cmocka_unit_test(groups_share_as_the_team_does),
-      cmocka_unit_test(a_recorder_notes_runs),        cmocka_unit_test(workers_take_turns),
-      cmocka_unit_test(a_recorder_alternates),        cmocka_unit_test(steps_are_folded),
-      cmocka_unit_test(slower_reading_shows_in_part),
+      cmocka_unit_test(tasks_go_to_who_is_free),     cmocka_unit_test(groups_share_as_the_team_does),
+      cmocka_unit_test(a_recorder_notes_runs),       cmocka_unit_test(workers_take_turns),
+      cmocka_unit_test(a_recorder_alternates),       cmocka_unit_test(steps_are_folded),
+      cmocka_unit_test(who_reads_less_gets_as_much), cmocka_unit_test(slower_reading_shows_in_part),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,22 @@ double ommai_scale_trace_seconds(const struct ommai_scale_trace *trace) {
   return seconds;
 }
 
+static double task_seconds(const struct ommai_scale_trace *trace, const struct ommai_scale_run *run) {
+  double seconds = 0;
+  for (size_t i = 0; i < run->n_tasks; i++) seconds += trace->tasks[run->first_task + i];
+  return seconds;
+}
+
+double ommai_scale_trace_waiting_gbps(const struct ommai_scale_trace *trace) {
+  double seconds = 0, gigabytes = 0;
+  for (size_t i = 0; i < trace->n_runs; i++) {
+    double of_run = task_seconds(trace, &trace->runs[i]);
+    seconds += of_run;
+    gigabytes += of_run * trace->runs[i].waiting_gbps;
+  }
+  return seconds > 0 ? gigabytes / seconds : 0;
+}
+
 /* Room for a run of n tasks. */
 static bool make_room(struct ommai_scale_trace *trace, size_t n) {
   void *runs = trace->runs, *tasks = trace->tasks;
@@ -76,15 +92,25 @@ static size_t list_samples(const struct ommai_scale_pass *passes, size_t n, size
   return count;
 }
 
+/* The lower one. */
 static double quartile(double *values, size_t n) {
   ommai_times_sort(values, n);
   return values[(n - 1) / 4];
 }
 
+/* Of steps whose tasks take the lower quartile. */
+static double upper_quartile(double *values, size_t n) {
+  ommai_times_sort(values, n);
+  return values[n - 1 - (n - 1) / 4];
+}
+
 static void fold_run(const struct sample *samples, size_t n, size_t index, double *values, struct ommai_scale_trace *out) {
   const struct ommai_scale_run *first = &samples[0].trace->runs[samples[0].first_run + index];
   for (size_t i = 0; i < n; i++) values[i] = samples[i].trace->runs[samples[i].first_run + index].gap;
-  out->runs[out->n_runs++] = (struct ommai_scale_run){quartile(values, n), out->n_tasks, first->n_tasks};
+  struct ommai_scale_run *run = &out->runs[out->n_runs++];
+  *run = (struct ommai_scale_run){quartile(values, n), out->n_tasks, first->n_tasks, 0};
+  for (size_t i = 0; i < n; i++) values[i] = samples[i].trace->runs[samples[i].first_run + index].waiting_gbps;
+  run->waiting_gbps = upper_quartile(values, n);
   for (size_t task = 0; task < first->n_tasks; task++) {
     for (size_t i = 0; i < n; i++) {
       const struct ommai_scale_trace *trace = samples[i].trace;
@@ -120,7 +146,7 @@ static double *note_run(struct ommai_scale_recorder *recorder, size_t n, int64_t
     return NULL;
   }
   double gap = recorder->end ? seconds_between(recorder->end, now) : 0, *tasks = trace->tasks + trace->n_tasks;
-  trace->runs[trace->n_runs++] = (struct ommai_scale_run){gap, trace->n_tasks, n};
+  trace->runs[trace->n_runs++] = (struct ommai_scale_run){gap, trace->n_tasks, n, 0};
   trace->n_tasks += n;
   return tasks;
 }
@@ -146,7 +172,10 @@ static void run(void *context, int64_t n_tasks, omma_task task, void *task_conte
   } else if (recorder->mode == OMMAI_SCALE_ALONE) {
     run_alone(n_tasks, task, task_context, seconds);
   } else {
-    ommai_scale_run_in_turn(inner, n_tasks, task, task_context, recorder->reading, seconds);
+    struct ommai_scale_trace *trace = &recorder->passes[recorder->mode].trace;
+    struct ommai_scale_waiting waiting =
+        ommai_scale_run_in_turn(inner, n_tasks, task, task_context, recorder->reading, seconds);
+    if (waiting.seconds > 0) trace->runs[trace->n_runs - 1].waiting_gbps = waiting.bytes / waiting.seconds * 1e-9;
   }
   recorder->end = ommai_clock_ns();
   if (seconds && together) *seconds = seconds_between(start, recorder->end);
@@ -247,6 +276,11 @@ struct ommai_scale_bounds ommai_scale_bounds(const struct ommai_scale_reads *rea
   double memory = reads->bytes / gbps * 1e-9, alone = reads->bytes / (n_workers * reads->core_gbps) * 1e-9;
   double slower = fmax(memory - alone, 0);
   return (struct ommai_scale_bounds){fmax(parallel, memory), fmax(parallel + slower, memory), memory};
+}
+
+double ommai_scale_sharing(double work_gbps, double waiting_gbps, int n_workers) {
+  double each = (work_gbps + (n_workers - 1) * waiting_gbps) / n_workers;
+  return work_gbps > each ? work_gbps / each : 1;
 }
 
 double ommai_scale_shown(const struct ommai_scale_bounds *bounds, double seconds) {

@@ -12,6 +12,7 @@
 struct ommai_scale_run {
   double gap; /* seconds of the caller since the run before */
   size_t first_task, n_tasks;
+  double waiting_gbps; /* read by each worker that waited for its turn; 0: none did */
 };
 
 /* The runs of a piece of work and the seconds of each task. Zero-initialised: none. */
@@ -21,6 +22,9 @@ struct ommai_scale_trace {
   size_t n_runs, run_capacity, n_tasks, task_capacity;
   bool out_of_memory;
 };
+
+/* What a worker that waits for its turn reads in GB/s while others work, on average. */
+double ommai_scale_trace_waiting_gbps(const struct ommai_scale_trace *trace);
 
 /* Of all tasks and gaps. */
 double ommai_scale_trace_seconds(const struct ommai_scale_trace *trace);
@@ -100,6 +104,11 @@ struct ommai_scale_bounds {
 /* `parallel`: without that, on n_workers; gbps 0: memory as fast as they like. */
 struct ommai_scale_bounds ommai_scale_bounds(const struct ommai_scale_reads *reads, double parallel, int n_workers,
                                              double gbps);
+
+/* How much longer it takes where n_workers all work than where one works and the others only read:
+ * that one gets work_gbps and they waiting_gbps each; where all work, all get the same. At least 1:
+ * one that gets less than the others is not held up by the memory. */
+double ommai_scale_sharing(double work_gbps, double waiting_gbps, int n_workers);
 
 /* How far from `hidden` to `plain` seconds are that were measured, 0 to 1; -1 where these are too
  * close to each other to tell. */

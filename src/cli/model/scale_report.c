@@ -8,9 +8,9 @@
 #include "cli/core/format.h"
 #include "cli/core/json_out.h"
 
-/* A prediction for this machine that is off by more than this part of what was measured says that
- * its memory or its clocks changed meanwhile. */
-#define STEADY_PREDICTION 0.25
+/* A prediction for this machine that is off by more than this part of what was measured says so. */
+#define GOOD_PREDICTION 0.10
+#define BAD_PREDICTION "off by more than a tenth: memory, clocks or other programs changed meanwhile"
 
 const int ommai_scale_sizes[OMMAI_SCALE_SIZES] = {1, 2, 4, 8, 16, 32, 64, 96, 192};
 
@@ -51,17 +51,25 @@ static double predict(const struct ommai_scale_report *report, const struct omma
   return time.serial / steps + bounds.hidden + work->shown * (bounds.plain - bounds.hidden);
 }
 
+/* What in-turn tasks of this machine's threads take at the same time, without what is between runs.
+ * The kernels of a work keep more requests under way than one that waits, so that they get more of
+ * the memory's rate than it; together all get the same. */
+static double parallel_here(const struct ommai_scale_report *report, const struct ommai_scale_measured *work) {
+  const struct ommai_scale_record *in_turn = &work->in_turn;
+  struct ommai_scale_time time = ommai_scale_predict(&in_turn->trace, report->n_threads, &report->barrier);
+  double alone = ommai_scale_predict(&in_turn->trace, 1, &report->barrier).parallel, steps = (double)in_turn->n_steps;
+  double sharing = ommai_scale_sharing(work->bytes * steps / alone * 1e-9, ommai_scale_trace_waiting_gbps(&in_turn->trace),
+                                       report->n_threads);
+  return sharing * time.parallel / steps;
+}
+
 /* From tasks in turn: they ran while the others read, so their times have what shows of it. */
 static void measure_shown(const struct ommai_scale_report *report, struct ommai_scale_measured *work) {
-  const struct ommai_scale_record *alone = record_for(report, work, report->n_threads), *in_turn = &work->in_turn;
-  double seconds[2];
-  for (int i = 0; i < 2; i++) {
-    const struct ommai_scale_record *record = i ? in_turn : alone;
-    struct ommai_scale_time time = ommai_scale_predict(&record->trace, report->n_threads, &report->barrier);
-    seconds[i] = time.parallel / (double)record->n_steps;
-  }
-  struct ommai_scale_bounds bounds = bounds_of(report, work, seconds[0], report->n_threads, report->reads.best);
-  work->shown = ommai_scale_shown(&bounds, seconds[1]);
+  const struct ommai_scale_record *alone = record_for(report, work, report->n_threads);
+  struct ommai_scale_time time = ommai_scale_predict(&alone->trace, report->n_threads, &report->barrier);
+  struct ommai_scale_bounds bounds =
+      bounds_of(report, work, time.parallel / (double)alone->n_steps, report->n_threads, report->reads.best);
+  work->shown = ommai_scale_shown(&bounds, parallel_here(report, work));
   work->shown_here = work->shown >= 0;
   if (!work->shown_here) work->shown = 0.5;
 }
@@ -91,7 +99,7 @@ static double share_of_roof(const struct ommai_scale_report *report, const struc
 /* On this machine's threads. */
 static double predict_here(const struct ommai_scale_report *report, const struct ommai_scale_measured *work) {
   struct ommai_scale_time time = ommai_scale_predict(&work->in_turn.trace, report->n_threads, &report->barrier);
-  return (time.serial + time.parallel) / (double)work->in_turn.n_steps;
+  return time.serial / (double)work->in_turn.n_steps + parallel_here(report, work);
 }
 
 /* Of what was measured on this machine. */
@@ -100,7 +108,7 @@ static double share_here(const struct ommai_scale_report *report, const struct o
 }
 
 static const char *doubt_here(const struct ommai_scale_report *report, const struct ommai_scale_measured *work) {
-  return fabs(share_here(report, work) - 1) > STEADY_PREDICTION ? OMMAI_UNSTEADY : NULL;
+  return fabs(share_here(report, work) - 1) > GOOD_PREDICTION ? BAD_PREDICTION : NULL;
 }
 
 void ommai_scale_report_finish(struct ommai_scale_report *report) {

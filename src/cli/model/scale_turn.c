@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "cli/core/diagnostics.h"
 
-enum { READ_BYTES = 1 << 28, BLOCK_BYTES = 1 << 15, LINE_WORDS = 8 };
+enum { READ_BYTES = 1 << 28, BLOCK_BYTES = 1 << 15, LINE_WORDS = 8, AHEAD_BYTES = 1 << 13 };
 
 int ommai_scale_reading_create(struct ommai_scale_reading *reading) {
   reading->memory = ommai_allocate_uninitialised(&ommai_huge_page_allocator, READ_BYTES, 1);
@@ -42,12 +42,16 @@ struct turns {
   double *seconds;
   int n_pieces;
   atomic_int n_there, turn;
+  atomic_int_fast64_t waited_ns, n_read;
 };
 
-/* A word of each line. */
+/* A word of each line; those that follow are on their way between blocks too. */
 static void read_block(const struct ommai_scale_reading *reading, size_t offset) {
   const volatile uint64_t *words = reading->memory + offset / sizeof(uint64_t);
-  for (size_t i = 0; i < BLOCK_BYTES / sizeof(uint64_t); i += LINE_WORDS) (void)words[i];
+  for (size_t i = 0; i < BLOCK_BYTES / sizeof(uint64_t); i += LINE_WORDS) {
+    __builtin_prefetch((const char *)(words + i) + AHEAD_BYTES);
+    (void)words[i];
+  }
 }
 
 /* Until that turn. Goes on reading where it left off. */
@@ -62,6 +66,8 @@ static void wait_for_turn(struct turns *turns, int worker, int turn, size_t *n_r
     read_block(reading, (own + *n_read) % READ_BYTES);
     *n_read += BLOCK_BYTES;
   }
+  atomic_fetch_add(&turns->waited_ns, ommai_clock_ns() - start);
+  atomic_fetch_add(&turns->n_read, (int64_t)(*n_read - first));
 }
 
 /* One for each worker: none ends before all have begun. */
@@ -87,8 +93,8 @@ static void take_turns(void *context, int64_t share, int worker) {
   wait_for_turn(turns, worker, turns->n_pieces * turns->n_workers, &n_read);
 }
 
-void ommai_scale_run_in_turn(const struct omma_team *team, int64_t n_tasks, omma_task task, void *context,
-                             const struct ommai_scale_reading *reading, double *seconds) {
+struct ommai_scale_waiting ommai_scale_run_in_turn(const struct omma_team *team, int64_t n_tasks, omma_task task, void *context,
+                                                   const struct ommai_scale_reading *reading, double *seconds) {
   int64_t each = ommai_max_i64(n_tasks / team->n_workers, 1);
   struct turns turns = {.task = task,
                         .context = context,
@@ -98,4 +104,5 @@ void ommai_scale_run_in_turn(const struct omma_team *team, int64_t n_tasks, omma
                         .seconds = seconds,
                         .n_pieces = (int)ommai_min_i64(each, MAX_PIECES)};
   team->run(team->context, team->n_workers, take_turns, &turns);
+  return (struct ommai_scale_waiting){(double)turns.waited_ns * 1e-9, (double)turns.n_read};
 }

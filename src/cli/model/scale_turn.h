@@ -15,7 +15,12 @@ struct ommai_scale_reading {
 int ommai_scale_reading_create(struct ommai_scale_reading *reading);
 void ommai_scale_reading_release(struct ommai_scale_reading *reading);
 
+/* What they read meanwhile. */
+struct ommai_scale_waiting {
+  double seconds, bytes; /* of all */
+};
+
 /* Worker w of the team's n runs the tasks w, w + n, ..., some at a time, then the next worker as
  * many. `seconds`: [n_tasks], of each task. The team must have a thread for each of its workers. */
-void ommai_scale_run_in_turn(const struct omma_team *team, int64_t n_tasks, omma_task task, void *context,
-                             const struct ommai_scale_reading *reading, double *seconds);
+struct ommai_scale_waiting ommai_scale_run_in_turn(const struct omma_team *team, int64_t n_tasks, omma_task task, void *context,
+                                                   const struct ommai_scale_reading *reading, double *seconds);
