@@ -80,38 +80,7 @@ static void set_totals(struct builder *builder, const struct ommai_bench_report 
   set(builder, "total_token_throughput", json_real(((double)metrics->total_input + output) / duration));
 }
 
-/* A list with one value per reply. */
-static void set_list(struct builder *builder, const char *key, const struct ommai_bench_report *report,
-                     json_t *(*value)(const struct ommai_bench_report *report, size_t index)) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < report->metrics->n; i++) {
-    if (json_array_append_new(list, value(report, i))) builder->failed = true;
-  }
-  set(builder, key, list);
-}
-
-static json_t *input_len(const struct ommai_bench_report *report, size_t i) {
-  return json_integer(report->replies[i].prompt_len);
-}
-static json_t *output_len(const struct ommai_bench_report *report, size_t i) {
-  return json_integer(report->metrics->output_lens[i]);
-}
-static json_t *ttft(const struct ommai_bench_report *report, size_t i) { return json_real(report->replies[i].ttft); }
-static json_t *latency(const struct ommai_bench_report *report, size_t i) { return json_real(report->replies[i].latency); }
-static json_t *start_time(const struct ommai_bench_report *report, size_t i) {
-  return json_real(report->replies[i].start_time);
-}
-static json_t *queue_time(const struct ommai_bench_report *report, size_t i) {
-  return json_real(report->replies[i].queue_time);
-}
-static json_t *generated(const struct ommai_bench_report *report, size_t i) {
-  return text(report->replies[i].text, report->replies[i].text_size);
-}
-static json_t *failure(const struct ommai_bench_report *report, size_t i) {
-  return text(report->replies[i].error, strlen(report->replies[i].error));
-}
-static json_t *itls(const struct ommai_bench_report *report, size_t i) {
-  const struct ommai_reply *reply = &report->replies[i];
+static json_t *itls_of(const struct ommai_reply *reply) {
   json_t *list = json_array();
   for (size_t k = 0; k < reply->n_itls; k++) {
     if (json_array_append_new(list, json_real(reply->itls[k]))) return NULL;
@@ -119,19 +88,34 @@ static json_t *itls(const struct ommai_bench_report *report, size_t i) {
   return list;
 }
 
-static void set_details(struct builder *builder, const struct ommai_bench_report *report, bool detailed) {
-  if (detailed) {
-    set_list(builder, "input_lens", report, input_len);
-    set_list(builder, "output_lens", report, output_len);
-    set_list(builder, "ttfts", report, ttft);
-    set_list(builder, "itls", report, itls);
+/* Lists with one value per reply; some of them in each result. */
+static void set_lists(struct builder *builder, const struct ommai_bench_report *report, bool detailed) {
+  static const struct {
+    const char *key;
+    bool always;
+  } lists[] = {{"input_lens", false}, {"output_lens", false},     {"ttfts", false},
+               {"itls", false},       {"latencies", true},        {"start_times", false},
+               {"queue_times", true}, {"generated_texts", false}, {"errors", false}};
+  enum { N_LISTS = sizeof lists / sizeof *lists };
+  json_t *made[N_LISTS];
+  for (size_t k = 0; k < N_LISTS; k++) made[k] = json_array();
+  for (size_t i = 0; i < report->metrics->n; i++) {
+    const struct ommai_reply *reply = &report->replies[i];
+    json_t *const values[N_LISTS] = {json_integer(reply->prompt_len),
+                                     json_integer(report->metrics->output_lens[i]),
+                                     json_real(reply->ttft),
+                                     itls_of(reply),
+                                     json_real(reply->latency),
+                                     json_real(reply->start_time),
+                                     json_real(reply->queue_time),
+                                     text(reply->text, reply->text_size),
+                                     text(reply->error, strlen(reply->error))};
+    for (size_t k = 0; k < N_LISTS; k++) builder->failed |= json_array_append_new(made[k], values[k]) != 0;
   }
-  set_list(builder, "latencies", report, latency);
-  if (detailed) set_list(builder, "start_times", report, start_time);
-  set_list(builder, "queue_times", report, queue_time);
-  if (!detailed) return;
-  set_list(builder, "generated_texts", report, generated);
-  set_list(builder, "errors", report, failure);
+  for (size_t k = 0; k < N_LISTS; k++) {
+    if (detailed || lists[k].always) set(builder, lists[k].key, json_incref(made[k]));
+    json_decref(made[k]);
+  }
 }
 
 /* The moments at which a rising rate passed integers. */
@@ -182,7 +166,7 @@ json_t *ommai_report_json(const struct ommai_bench_report *report, bool detailed
   const struct ommai_accuracy *accuracy = report->accuracy;
   set_setup(&builder, report);
   set_totals(&builder, report);
-  set_details(&builder, report, detailed);
+  set_lists(&builder, report, detailed);
   set(&builder, "max_output_tokens_per_s", json_real(report->metrics->peak_output));
   set(&builder, "max_concurrent_requests", json_integer(report->metrics->peak_parallel));
   set(&builder, "rtfx", json_real(0));

@@ -2,11 +2,12 @@
  * optionally "answers". */
 #include <string.h>
 
+#include "base/allocator.h"
 #include "base/error.h"
-#include "base/growing.h"
+#include "base/text_buffer.h"
 #include "bench_client/data_set.h"
-#include "image_out/image_part.h"
 #include "bench_client/json_lines.h"
+#include "image_out/image_part.h"
 
 struct reader {
   const struct ommai_data_settings *settings;
@@ -64,22 +65,17 @@ static enum omma_status add_part(const struct reader *reader, const json_t *part
 
 /* Counts the tokens of all text parts joined. */
 static enum omma_status count_text(const struct reader *reader, const json_t *parts, int64_t *count) {
-  char *text = NULL;
-  size_t size = 0, capacity = 0, i;
+  struct ommai_text text = ommai_text_of(reader->set->allocator);
+  size_t i;
   json_t *part;
   json_array_foreach(parts, i, part) {
-    json_t *piece = json_object_get(part, "text");
-    if (!piece) continue;
-    size_t more = json_string_length(piece);
-    if (!ommai_grow((void **)&text, &capacity, size, more, 1, reader->set->allocator)) {
-      ommai_release(reader->set->allocator, text, capacity, 1);
-      return out_of_memory(reader);
-    }
-    if (more) memcpy(text + size, json_string_value(piece), more);
-    size += more;
+    const json_t *piece = json_object_get(part, "text");
+    ommai_text_append(&text, json_string_value(piece), json_string_length(piece));
   }
-  enum omma_status status = ommai_data_count_tokens(reader->settings->tokenizer, text, size, count, reader->error);
-  ommai_release(reader->set->allocator, text, capacity, 1);
+  enum omma_status status =
+      text.failed ? out_of_memory(reader)
+                  : ommai_data_count_tokens(reader->settings->tokenizer, text.data, text.size, count, reader->error);
+  ommai_text_free(&text);
   return status;
 }
 

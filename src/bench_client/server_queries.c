@@ -10,8 +10,8 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/growing.h"
 #include "base/json.h"
+#include "base/text_buffer.h"
 #include "bench_client/http_client.h"
 
 /* ---- one request from beginning to end ---- */
@@ -19,24 +19,17 @@
 #define MAX_BYTES ((size_t)64 << 20)
 
 struct fetch {
-  const struct omma_allocator *allocator;
-  char *body;
-  size_t size, capacity;
+  struct ommai_text body;
   int status;
   bool ended;
 };
 
-static bool append(struct fetch *fetch, const char *bytes, size_t size) {
-  if (fetch->size + size > MAX_BYTES) return false;
-  if (!ommai_grow((void **)&fetch->body, &fetch->capacity, fetch->size, size, 1, fetch->allocator)) return false;
-  memcpy(fetch->body + fetch->size, bytes, size);
-  fetch->size += size;
-  return true;
-}
-
 static bool take_data(void *context, int status, const char *bytes, size_t size) {
+  struct fetch *fetch = context;
   (void)status;
-  return append(context, bytes, size);
+  if (fetch->body.size + size > MAX_BYTES) return false;
+  ommai_text_append(&fetch->body, bytes, size);
+  return !fetch->body.failed;
 }
 
 static void take_end(void *context, const struct ommai_http_end *end) {
@@ -44,8 +37,8 @@ static void take_end(void *context, const struct ommai_http_end *end) {
   fetch->ended = true;
   fetch->status = end->failure ? 0 : end->status;
   if (!end->failure) return;
-  fetch->size = 0;
-  append(fetch, end->failure, strlen(end->failure));
+  fetch->body.size = 0;
+  ommai_text_add(&fetch->body, end->failure);
 }
 
 /* One question besides the load, from beginning to end, which takes OMMAI_FETCH_SECONDS at most.
@@ -55,7 +48,7 @@ static void take_end(void *context, const struct ommai_http_end *end) {
 static enum omma_status fetch_reply(struct ommai_http *http, const struct ommai_http_request *request,
                                     void (*on_slow)(const char *url), const struct omma_allocator *allocator, int *status,
                                     char **body, size_t *size, struct omma_error *error) {
-  struct fetch fetch = {.allocator = allocator};
+  struct fetch fetch = {.body = ommai_text_of(allocator)};
   struct ommai_http_request own = *request;
   own.timeout_seconds = OMMAI_FETCH_SECONDS;
   own.on_data = take_data;
@@ -70,10 +63,10 @@ static enum omma_status fetch_reply(struct ommai_http *http, const struct ommai_
     slow = INFINITY;
   }
   *status = fetch.status;
-  *size = fetch.size;
-  *body = result == OMMA_OK ? ommai_duplicate(allocator, fetch.body ? fetch.body : "", fetch.size) : NULL;
-  ommai_release(allocator, fetch.body, fetch.capacity, 1);
-  if (result == OMMA_OK && !*body) result = ommai_fail_memory(error, request->url, fetch.size);
+  *size = fetch.body.size;
+  *body = result == OMMA_OK ? ommai_duplicate(allocator, fetch.body.data ? fetch.body.data : "", fetch.body.size) : NULL;
+  ommai_text_free(&fetch.body);
+  if (result == OMMA_OK && !*body) result = ommai_fail_memory(error, request->url, *size);
   return result;
 }
 
