@@ -27,11 +27,6 @@ struct scored {
   json_t *line; /* of --input that it came from; NULL: an argument or --text */
 };
 
-struct failure {
-  int64_t index;
-  char *reason;
-};
-
 struct ranking {
   const struct values *values;
   struct ommai_vector_item query;
@@ -40,8 +35,8 @@ struct ranking {
   float *query_values; /* theirs */
   struct scored *list;
   size_t n, capacity;
-  struct failure *failures; /* kept for JSON alone */
-  size_t n_failures, failure_capacity;
+  /* entries of a list in JSON, of which there is none without --json */
+  struct ommai_text errors;
   json_t *lines[OMMAI_VECTOR_RUN_ROOM + 1]; /* of inputs under way, by index modulo the size */
   const struct ommai_strings *images;       /* the first documents */
 };
@@ -151,17 +146,14 @@ static void note_line(void *context, int64_t index, json_t *line) {
   }
 }
 
-/* Room for one more of n entries. Returns an exit code. */
-static int grow(void **list, size_t n, size_t *capacity, size_t size) {
-  if (ommai_grow(list, capacity, n, 1, size, &ommai_default_allocator)) return OMMAI_EXIT_DONE;
-  return ommai_failed("out of memory: a list of %zu documents", n + 1);
-}
-
 static int take(void *context, int64_t index, float value) {
   struct ranking *ranking = context;
   json_t **line = line_under_way(ranking, index);
   if (ranking->values->top_n && ranking->n == ranking->capacity) rank(ranking);
-  OMMAI_TRY_CODE(grow((void **)&ranking->list, ranking->n, &ranking->capacity, sizeof *ranking->list));
+  if (!ommai_grow((void **)&ranking->list, &ranking->capacity, ranking->n, 1, sizeof *ranking->list,
+                  &ommai_default_allocator)) {
+    return ommai_failed("out of memory: a list of %zu documents", ranking->n + 1);
+  }
   ranking->list[ranking->n++] = (struct scored){index, value, *line};
   *line = NULL;
   return OMMAI_EXIT_DONE;
@@ -173,10 +165,11 @@ static int take_failure(void *context, int64_t index, const char *reason) {
   json_decref(*line);
   *line = NULL;
   if (!ranking->values->json || ranking->values->vectors.output) return OMMAI_EXIT_DONE;
-  OMMAI_TRY_CODE(grow((void **)&ranking->failures, ranking->n_failures, &ranking->failure_capacity, sizeof *ranking->failures));
-  ranking->failures[ranking->n_failures] = (struct failure){index, strdup(reason)};
-  return ranking->failures[ranking->n_failures++].reason ? OMMAI_EXIT_DONE
-                                                         : ommai_failed("out of memory: why a document failed");
+  ommai_put_begin(&ranking->errors, NULL, "{");
+  ommai_put_integer(&ranking->errors, "index", index);
+  ommai_put_string(&ranking->errors, "error", reason);
+  ommai_put_end(&ranking->errors, "}");
+  return ranking->errors.failed ? ommai_failed("out of memory: why a document failed") : OMMAI_EXIT_DONE;
 }
 
 /* ---- output ---- */
@@ -248,14 +241,7 @@ static int print_json(const struct ranking *ranking) {
     ommai_put_end(&out, "}");
   }
   ommai_put_end(&out, "]");
-  ommai_put_begin(&out, "errors", "[");
-  for (size_t i = 0; i < ranking->n_failures; i++) {
-    ommai_put_begin(&out, NULL, "{");
-    ommai_put_integer(&out, "index", ranking->failures[i].index);
-    ommai_put_string(&out, "error", ranking->failures[i].reason);
-    ommai_put_end(&out, "}");
-  }
-  ommai_put_end(&out, "]");
+  ommai_put_list(&out, "errors", &ranking->errors);
   return ommai_json_end(&out);
 }
 
@@ -296,10 +282,9 @@ static int print(struct ranking *ranking) {
 static void release(struct ranking *ranking) {
   for (size_t i = 0; i < ranking->n; i++) json_decref(ranking->list[i].line);
   for (size_t i = 0; i < sizeof ranking->lines / sizeof *ranking->lines; i++) json_decref(ranking->lines[i]);
-  for (size_t i = 0; i < ranking->n_failures; i++) free(ranking->failures[i].reason);
+  ommai_text_free(&ranking->errors);
   ommai_vector_item_release(&ranking->query);
   free(ranking->query_values);
-  ommai_release(&ommai_default_allocator, ranking->failures, ranking->failure_capacity, sizeof *ranking->failures);
   ommai_release(&ommai_default_allocator, ranking->list, ranking->capacity, sizeof *ranking->list);
 }
 
@@ -331,7 +316,7 @@ static int read_query(struct ranking *ranking, const struct ommai_strings *argum
 
 static int run_rerank(const void *given, const struct ommai_strings *arguments) {
   const struct values *values = given;
-  struct ranking ranking = {.values = values};
+  struct ranking ranking = {.values = values, .errors = ommai_text_of(&ommai_default_allocator)};
   struct ommai_vector_job job = {.command = "rerank",
                                  .values = &values->vectors,
                                  .scores = true,
@@ -345,7 +330,7 @@ static int run_rerank(const void *given, const struct ommai_strings *arguments) 
   int code = read_query(&ranking, arguments);
   if (code == OMMAI_EXIT_DONE) code = ommai_vector_job_run(&job, arguments);
   ranking.images = &job.images;
-  bool printed = (code == OMMAI_EXIT_DONE || ranking.n || ranking.n_failures) && !values->vectors.output;
+  bool printed = (code == OMMAI_EXIT_DONE || ranking.n || ranking.errors.size) && !values->vectors.output;
   if (printed) {
     int result = print(&ranking);
     if (code == OMMAI_EXIT_DONE) code = result;

@@ -92,7 +92,6 @@ static int take_oldest(struct ommai_vector_run *run) {
 }
 
 int ommai_vector_run_add(struct ommai_vector_run *run, struct omma_request *request, const struct omma_error *error) {
-  const struct omma_callbacks callbacks = {.on_vectors = on_vectors, .on_finish = on_finish};
   int code = run->count == OMMAI_VECTOR_RUN_ROOM ? take_oldest(run) : OMMAI_EXIT_DONE;
   if (code != OMMAI_EXIT_DONE) {
     omma_request_destroy(request);
@@ -101,11 +100,10 @@ int ommai_vector_run_add(struct ommai_vector_run *run, struct omma_request *requ
   struct place *place = &run->places[(run->first + run->count++) % OMMAI_VECTOR_RUN_ROOM];
   *place =
       (struct place){.run = run, .request = request, .values = place->values, .capacity = place->capacity, .done = !request};
-  struct omma_callbacks own = callbacks;
-  own.context = place;
+  const struct omma_callbacks callbacks = {.context = place, .on_vectors = on_vectors, .on_finish = on_finish};
   if (!request) {
     place->error = *error;
-  } else if (omma_engine_submit(run->engine, request, &own, &place->id, &place->error) != OMMA_OK) {
+  } else if (omma_engine_submit(run->engine, request, &callbacks, &place->id, &place->error) != OMMA_OK) {
     place->done = true;
   }
   return OMMAI_EXIT_DONE;
