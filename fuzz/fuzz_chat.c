@@ -10,9 +10,8 @@
 #include "server/api/answer_fields.h"
 #include "server/api/chat_request.h"
 #include "server/api/media.h"
-#include "server/api/messages_request.h"
-#include "server/api/responses_request.h"
-#include "server/api/token_text.h"
+#include "server/api/other_requests.h"
+#include "server/api/token_fields.h"
 #include "server/core/request_json.h"
 #include "server/state/server_state.h"
 

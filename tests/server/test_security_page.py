@@ -59,7 +59,7 @@ IN_SOURCES = {
     "images fetched by http(s)": ("src/server/server.c", "DEFAULT_IMAGE_BYTES", MIB),
     "streamed events that a client does not read": (SETTINGS, "max-pending-bytes", 1),
     "those that all clients do not read": (SETTINGS, "max-total-pending-bytes", 1),
-    "inputs of a request for vectors": ("src/server/api/vector_inputs.h", "OMMAI_MAX_VECTOR_INPUTS", 1)}
+    "inputs of a request for vectors": ("src/server/api/vector_requests.h", "OMMAI_MAX_VECTOR_INPUTS", 1)}
 # Every other number of the page: the words around it, where it stands in the sources or tests, and
 # what one of the sources' unit is in the page's. The first group is the number.
 NUMBERS = [

@@ -2,9 +2,8 @@
  * which differ in their requests and in the format of their replies. */
 #include "server/api/answer.h"
 #include "server/api/chat_job.h"
-#include "server/api/messages_request.h"
+#include "server/api/other_requests.h"
 #include "server/api/reply_format.h"
-#include "server/api/responses_request.h"
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"
 #include "server/state/server_state.h"

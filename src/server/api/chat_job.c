@@ -1,7 +1,6 @@
 #include "server/api/chat_job.h"
 
 #include "base/allocator.h"
-#include "server/api/chat_media.h"
 #include "server/api/grammar_job.h"
 #include "server/core/job_queue.h"
 #include "server/http/http_call.h"

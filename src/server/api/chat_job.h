@@ -23,3 +23,10 @@ bool ommai_chat_job_start(struct ommai_http_call *call, const struct ommai_chat_
  * which keys. The request's images are loaded; it may go when this returns. As any handler, on a
  * worker. */
 bool ommai_encode_answer(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error);
+
+/* Reads the files and headers of its images and videos, refuses what cannot fit into the context or
+ * into the server's memory for decoding, waits for that memory, and decodes them, for the parts
+ * that the request was read into. The memory is given back with the images, by
+ * ommai_chat_request_destroy. False with *error filled on failure. If the client leaves meanwhile,
+ * some images may be missing whatever is returned. */
+bool ommai_chat_media_load(struct ommai_http_call *call, struct ommai_chat_request *request, struct ommai_api_error *error);

@@ -2,7 +2,7 @@
  * their files' bytes; what the headers of the others promise is summed up and refused or
  * given its memory; then pixels. So nothing is decoded for a request that could not be
  * answered. */
-#include "server/api/chat_media.h"
+#include "server/api/chat_job.h"
 
 #include <inttypes.h>
 #include <omma/omma.h>

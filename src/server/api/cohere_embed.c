@@ -1,4 +1,4 @@
-#include "server/api/cohere_embed.h"
+#include "server/api/vector_requests.h"
 
 #include <inttypes.h>
 #include <omma/vectors.h>

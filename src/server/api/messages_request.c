@@ -1,4 +1,4 @@
-#include "server/api/messages_request.h"
+#include "server/api/other_requests.h"
 
 #include <inttypes.h>
 #include <stdio.h>

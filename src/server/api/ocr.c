@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/json_writer.h"
 #include "server/api/media.h"
-#include "server/api/ocr_page.h"
 #include "server/api/ocr_request.h"
 #include "server/api/page_loop.h"
 #include "server/api/request_log.h"

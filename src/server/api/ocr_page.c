@@ -1,4 +1,4 @@
-#include "server/api/ocr_page.h"
+#include "server/api/ocr_request.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "reading/document_page.h"
+#include "server/api/page_loop.h"
 #include "server/core/api_error.h"
 
 struct ommai_server;
@@ -41,3 +42,16 @@ bool ommai_ocr_request_read(const struct ommai_server *server, const json_t *roo
  * filled. */
 int64_t ommai_ocr_request_pages(const struct ommai_ocr_request *request, int64_t n_pages, int64_t max_pages, bool *wanted,
                                 struct ommai_api_error *error);
+
+/* ---- a page that was read, as it is answered ---- */
+
+/* What is counted over the pages of a document. */
+struct ommai_ocr_numbers {
+  int64_t n_figures, n_tables;
+  bool is_pdf;
+};
+
+/* The object {"index", "markdown", "images", "dimensions", ...} of a page that did not fail; its
+ * blocks are changed. Errors: MEMORY, LIMIT, INTERNAL. */
+enum omma_status ommai_ocr_page_make(const struct ommai_ocr_request *request, const struct ommai_open_page *page,
+                                     struct ommai_ocr_numbers *numbers, json_t **made, struct omma_error *error);

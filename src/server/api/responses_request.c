@@ -1,4 +1,4 @@
-#include "server/api/responses_request.h"
+#include "server/api/other_requests.h"
 
 #include <stdio.h>
 #include <string.h>

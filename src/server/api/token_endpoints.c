@@ -1,12 +1,12 @@
 /* POST /tokenize and /detokenize. */
 
-#include "server/api/token_endpoints.h"
 #include "base/allocator.h"
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "server/api/chat_job.h"
+#include "server/api/other_requests.h"
 #include "server/api/reply_format.h"
-#include "server/api/token_text.h"
+#include "server/api/token_fields.h"
 #include "server/core/request_json.h"
 #include "server/http/endpoints.h"
 #include "server/http/http_call.h"

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <omma/omma.h>
 
+#include "base/text_buffer.h"
 #include "server/core/api_error.h"
 
 struct ommai_server_config;
@@ -29,3 +30,18 @@ void ommai_token_fields_free(struct ommai_token_fields *fields, const struct omm
 /* Reads truncate_prompt_tokens, and truncation_side. `room` is what the context leaves for a
  * prompt, which -1 stands for. */
 bool ommai_truncation_read(const json_t *root, int64_t room, struct omma_truncation *truncation, struct ommai_api_error *error);
+
+/* ---- between texts and token ids ---- */
+
+/* Each gives *tokens in the server's memory, to be released with *n_tokens (also when there are
+ * none); false with *error filled. */
+/* A text of more than `max_tokens` tokens is refused before more of it is read than that takes. */
+bool ommai_text_tokenize(const struct ommai_server_config *config, const json_t *text, size_t max_tokens, int32_t **tokens,
+                         size_t *n_tokens, struct ommai_api_error *error);
+/* `field` names the array in errors. */
+bool ommai_token_array_read(const struct ommai_server_config *config, const json_t *array, const char *field, int32_t **tokens,
+                            size_t *n_tokens, struct ommai_api_error *error);
+
+/* Appends the text of tokens. */
+bool ommai_token_text_add(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens,
+                          struct ommai_text *out, struct ommai_api_error *error);

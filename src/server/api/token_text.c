@@ -1,4 +1,4 @@
-#include "server/api/token_text.h"
+#include "server/api/token_fields.h"
 
 #include <inttypes.h>
 

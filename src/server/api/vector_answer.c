@@ -5,7 +5,7 @@
  * engine; then it rests until half of these are done. The engine's thread copies results and wakes
  * it. At most one of pump and end is queued or runs; whoever sees that nothing is left queues or
  * runs the end. */
-#include "server/api/vector_answer.h"
+#include "server/api/vector_requests.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,10 +13,7 @@
 #include <time.h>
 
 #include "base/allocator.h"
-#include "server/api/cohere_embed.h"
 #include "server/api/request_log.h"
-#include "server/api/vector_prepare.h"
-#include "server/api/vector_reply.h"
 #include "server/http/access.h"
 #include "server/http/endpoints.h"
 #include "server/http/routes.h"

@@ -1,4 +1,4 @@
-#include "server/api/vector_fields.h"
+#include "server/api/vector_requests.h"
 
 #include <inttypes.h>
 #include <string.h>

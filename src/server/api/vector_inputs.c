@@ -1,4 +1,4 @@
-#include "server/api/vector_inputs.h"
+#include "server/api/vector_requests.h"
 
 #include <string.h>
 

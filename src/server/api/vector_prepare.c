@@ -1,11 +1,11 @@
-#include "server/api/vector_prepare.h"
+#include "server/api/vector_requests.h"
 
 #include <string.h>
 
 #include "base/allocator.h"
 #include "base/json.h"
-#include "server/api/chat_media.h"
-#include "server/api/token_text.h"
+#include "server/api/chat_job.h"
+#include "server/api/token_fields.h"
 #include "server/core/request_json.h"
 #include "server/http/http_call.h"
 #include "server/state/server_state.h"

@@ -1,4 +1,4 @@
-#include "server/api/vector_reply.h"
+#include "server/api/vector_requests.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 #include "base/allocator.h"
 #include "base/json.h"
 #include "base/json_writer.h"
-#include "server/api/cohere_embed.h"
 
 /* ---- what replies have in common ---- */
 

@@ -1,4 +1,4 @@
-#include "server/api/vector_result.h"
+#include "server/api/vector_requests.h"
 
 #include <sodium.h>
 
