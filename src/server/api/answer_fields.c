@@ -139,15 +139,8 @@ static bool read_stop_tokens(const struct ommai_server *server, const json_t *ro
     return ommai_api_fail(error, 400, KEY, "%s must hold at most %d ids, got %zu.", KEY, OMMAI_FIELD_MAX_STOP_TOKENS,
                           json_array_size(ids));
   }
-  for (size_t i = 0; i < json_array_size(ids); i++) {
-    int64_t id;
-    if (!ommai_json_whole(json_array_get(ids, i), &id) || id < 0 || id >= server->config.info.vocab_size) {
-      return ommai_api_fail(error, 400, KEY, "%s[%zu] must be a token id from 0 to %" PRId64 ".", KEY, i,
-                            server->config.info.vocab_size - 1);
-    }
-    fields->stop_token_ids[sampling->n_stop_token_ids++] = (int32_t)id;
-  }
-  return true;
+  sampling->n_stop_token_ids = json_array_size(ids);
+  return ommai_token_ids_read(&server->config, ids, KEY, fields->stop_token_ids, error);
 }
 
 /* What counts where the request has no limit, and the server's own bound. */
@@ -194,12 +187,6 @@ static bool read_seed(struct ommai_server *server, const json_t *root, struct om
   fields->own_seed = ommai_field_get(root, "seed") != NULL;
   fields->sampling.seed = fields->own_seed ? (uint64_t)seed : next_seed(server);
   return true;
-}
-
-static bool read_cache_salt(const json_t *root, struct ommai_answer_fields *fields, struct ommai_api_error *error) {
-  if (!ommai_field_string(root, "cache_salt", &fields->cache_salt, error)) return false;
-  if (!fields->cache_salt || fields->cache_salt[0]) return true;
-  return ommai_api_fail(error, 400, "cache_salt", "cache_salt must not be empty.");
 }
 
 /* What stays in the text, and what is sent with it. */
@@ -272,10 +259,10 @@ static bool read_stream_options(const json_t *root, struct ommai_answer_fields *
   static const char FIELD[] = "stream_options";
   /* include_obfuscation pads the events of OpenAI's server */
   static const char *const known[] = {"include_usage", "continuous_usage_stats", "include_obfuscation", NULL};
-  const json_t *options = ommai_field_get(root, FIELD);
+  const json_t *options;
   if (!ommai_field_boolean(root, "stream", &fields->stream, error)) return false;
+  if (!ommai_field_object(root, FIELD, known, &options, error)) return false;
   if (!options) return true;
-  if (!ommai_field_members(options, FIELD, FIELD, known, error)) return false;
   if (!fields->stream) {
     return ommai_api_fail(error, 400, FIELD, "Stream options can only be defined when `stream=True`.");
   }
@@ -301,7 +288,7 @@ bool ommai_answer_fields_read(struct ommai_server *server, const json_t *root, i
          ommai_field_boolean(root, "ignore_eos", &sampling->ignore_eos, error) &&
          ommai_field_integer(root, "n", 1, OMMAI_MAX_CHOICES, &fields->n, error) &&
          ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) &&
-         read_cache_salt(root, fields, error) && read_max_tokens(server, root, fields, error) &&
+         ommai_field_name(root, "cache_salt", &fields->cache_salt, error) && read_max_tokens(server, root, fields, error) &&
          read_seed(server, root, fields, error) && read_stop(root, fields, error) &&
          read_stop_tokens(server, root, fields, error) && read_text_flags(root, fields, error) &&
          read_prompt_logprobs(root, fields, error) && read_truncation(server, root, fields, error) &&

@@ -56,20 +56,20 @@ static bool read_pixels(const struct ommai_server *server, const json_t *object,
 
 static bool read_processor_options(const struct ommai_server *server, const json_t *root, struct omma_image_options *options,
                                    struct ommai_api_error *error) {
-  static const char FIELD[] = "mm_processor_kwargs";
   static const char *const known[] = {"min_pixels", "max_pixels", NULL};
-  const json_t *object = ommai_field_get(root, FIELD);
-  return !object || (ommai_field_members(object, FIELD, FIELD, known, error) && read_pixels(server, object, options, error));
+  const json_t *object;
+  return ommai_field_object(root, "mm_processor_kwargs", known, &object, error) &&
+         (!object || read_pixels(server, object, options, error));
 }
 
 /* {"video": {"fps", "num_frames"}}, as vLLM has it. */
 static bool read_media_options(const json_t *root, struct ommai_video_fields *fields, struct ommai_api_error *error) {
   static const char FIELD[] = "media_io_kwargs";
   static const char *const known[] = {"video", NULL}, *const known_of_video[] = {"fps", "num_frames", NULL};
-  const json_t *object = ommai_field_get(root, FIELD), *video;
+  const json_t *object, *video;
   *fields = (struct ommai_video_fields){.fps = DEFAULT_FPS, .max_frames = -1};
+  if (!ommai_field_object(root, FIELD, known, &object, error)) return false;
   if (!object) return true;
-  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
   video = ommai_field_get(object, "video");
   if (!video) return true;
   if (!ommai_field_members(video, FIELD, "media_io_kwargs: video", known_of_video, error)) return false;
@@ -303,12 +303,9 @@ static bool refuse_echo(const json_t *root, struct ommai_api_error *error) {
 
 /* Tools, and what the chat template gets besides. */
 static bool read_template_fields(struct ommai_chat_request *request, bool messages_only, struct ommai_api_error *error) {
-  static const char FIELD[] = "chat_template_kwargs";
-  const json_t *kwargs = ommai_field_get(request->root, FIELD);
+  const json_t *kwargs;
   struct omma_grammar **grammar = &request->fields.sampling.grammar;
-  if (kwargs && !json_is_object(kwargs)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(kwargs));
-  }
+  if (!ommai_field_object(request->root, "chat_template_kwargs", NULL, &kwargs, error)) return false;
   if (messages_only) {
     if (!ommai_tool_list_read(request->root, &request->tools.tools, error)) return false;
     if (json_array_size(request->tools.tools) == 0) request->tools.tools = NULL;

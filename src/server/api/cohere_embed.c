@@ -13,13 +13,16 @@
 /* In the order in which replies have them. */
 static const char *const types[] = {"float", "binary", "ubinary", "base64", NULL};
 
+enum { NONE, START, END };
+static const char *const truncations[] = {"NONE", "START", "END", NULL};
+
 /* Strings and values belong to the request. */
 struct sent {
   const char *field; /* of the inputs: texts, images or inputs */
   const json_t *list;
   const char *prompt; /* of its input_type; NULL: none */
   const json_t *types;
-  const char *truncate; /* NULL: END */
+  int truncate; /* by its place among `truncations` */
   int64_t max_tokens, dimensions;
 };
 
@@ -73,20 +76,15 @@ static bool read_types(const json_t *root, struct sent *sent, struct ommai_api_e
 
 static bool read_sent(const struct ommai_server_config *config, const json_t *root, struct sent *sent,
                       struct ommai_api_error *error) {
-  static const char *const truncations[] = {"NONE", "START", "END", NULL};
   const char *model = NULL, *type = NULL;
   int64_t priority = 0;
   if (!ommai_field_string(root, "model", &model, error) ||
       !ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &priority, error) || !read_inputs(root, sent, error) ||
       !ommai_field_string(root, "input_type", &type, error) ||
       !ommai_field_integer(root, "output_dimension", 1, INT32_MAX, &sent->dimensions, error) ||
-      !read_types(root, sent, error) || !ommai_field_string(root, "truncate", &sent->truncate, error) ||
-      !ommai_field_integer(root, "max_tokens", 1, INT32_MAX, &sent->max_tokens, error)) {
+      !read_types(root, sent, error) || !ommai_field_integer(root, "max_tokens", 1, INT32_MAX, &sent->max_tokens, error) ||
+      !ommai_field_word(root, "truncate", truncations, &sent->truncate, error)) {
     return false;
-  }
-  if (sent->truncate && !ommai_word_is_among(sent->truncate, truncations)) {
-    return ommai_api_fail(error, 400, "truncate", "truncate must be one of \"NONE\", \"START\", \"END\", got \"%.40s\".",
-                          sent->truncate);
   }
   return find_prompt(config, type, sent, error);
 }
@@ -171,17 +169,15 @@ static bool are_texts(const struct sent *sent, struct ommai_api_error *error) {
 /* END and START cut to max_tokens, or to what the context holds; with NONE the reply is refused
  * where a prompt is longer than max_tokens. */
 static bool set_truncation(const struct sent *sent, json_t *out) {
-  bool none = sent->truncate && strcmp(sent->truncate, "NONE") == 0;
-  bool start = sent->truncate && strcmp(sent->truncate, "START") == 0;
   json_int_t limit = sent->max_tokens ? (json_int_t)sent->max_tokens : -1;
-  if (none) return !sent->max_tokens || json_object_set_new(out, "max_tokens", json_integer(limit)) == 0;
+  if (sent->truncate == NONE) return !sent->max_tokens || json_object_set_new(out, "max_tokens", json_integer(limit)) == 0;
   return json_object_set_new(out, "truncate_prompt_tokens", json_integer(limit)) == 0 &&
-         json_object_set_new(out, "truncation_side", json_string(start ? "left" : "right")) == 0;
+         json_object_set_new(out, "truncation_side", json_string(sent->truncate == START ? "left" : "right")) == 0;
 }
 
 json_t *ommai_cohere_embed_read(const struct ommai_server_config *config, const json_t *root, struct ommai_api_error *error) {
   static const char *const kept[] = {"model", "priority", "texts", "embedding_types"};
-  struct sent sent = {0};
+  struct sent sent = {.truncate = END};
   if (!read_sent(config, root, &sent, error)) return NULL;
   /* As in vLLM a text without a prompt has no form at all. */
   bool bare = strcmp(sent.field, "texts") == 0 && !(sent.prompt && *sent.prompt);

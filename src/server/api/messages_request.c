@@ -226,10 +226,10 @@ static bool read_thinking(const struct ommai_server_config *config, struct ommai
 /* {"format": {"type": "json_schema", "schema"}}; levels of effort are not known. */
 static bool read_output(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
   static const char *const known[] = {"format", "effort", NULL};
-  const json_t *config = ommai_field_get(draft->original, "output_config");
+  const json_t *config;
   json_t *format;
+  if (!ommai_field_object(draft->original, "output_config", known, &config, error)) return false;
   if (!config) return true;
-  if (!ommai_field_members(config, "output_config", "output_config", known, error)) return false;
   format = ommai_field_get(config, "format");
   const char *type = json_string_value(json_object_get(format, "type"));
   if (!format) return true;

@@ -100,14 +100,13 @@ static bool fail_recipe(const char *recipe, struct ommai_api_error *error) {
 static bool read_own(const struct ommai_server *server, const json_t *root, struct ommai_ocr_request *request,
                      struct ommai_api_error *error) {
   static const char *const known[] = {"recipe", "prompt", "dpi", "page_images", NULL};
-  const json_t *own = ommai_field_get(root, "ommatidia");
+  const json_t *own;
   const char *recipe = NULL;
   request->dpi = DEFAULT_DPI;
-  if (own &&
-      (!ommai_field_members(own, "ommatidia", "ommatidia", known, error) ||
-       !ommai_field_string(own, "recipe", &recipe, error) || !ommai_field_string(own, "prompt", &request->prompt, error) ||
-       !ommai_field_integer(own, "dpi", MIN_DPI, MAX_DPI, &request->dpi, error) ||
-       !ommai_field_boolean(own, "page_images", &request->page_images, error))) {
+  if (!ommai_field_object(root, "ommatidia", known, &own, error) || !ommai_field_string(own, "recipe", &recipe, error) ||
+      !ommai_field_string(own, "prompt", &request->prompt, error) ||
+      !ommai_field_integer(own, "dpi", MIN_DPI, MAX_DPI, &request->dpi, error) ||
+      !ommai_field_boolean(own, "page_images", &request->page_images, error)) {
     return false;
   }
   request->recipe = recipe            ? ommai_reading_recipe_find(recipe)

@@ -11,11 +11,9 @@
 #define PROGRESS_NS INT64_C(100000000)
 
 bool ommai_own_wishes_read(const json_t *root, struct ommai_own_wishes *wishes, struct ommai_api_error *error) {
-  static const char FIELD[] = "ommatidia";
   static const char *const known[] = {"details", "progress", NULL};
-  const json_t *object = ommai_field_get(root, FIELD);
-  if (!object) return true;
-  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
+  const json_t *object;
+  if (!ommai_field_object(root, "ommatidia", known, &object, error)) return false;
   return ommai_field_boolean(object, "details", &wishes->details, error) &&
          ommai_field_boolean(object, "progress", &wishes->progress, error);
 }

@@ -147,11 +147,10 @@ static bool read_input(struct ommai_chat_draft *draft, struct ommai_api_error *e
 
 /* {"format": {"type": "json_schema", "name", "schema", "strict"}} */
 static bool read_text(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
-  const json_t *text = ommai_field_get(draft->original, "text");
+  const json_t *text;
   json_t *format;
+  if (!ommai_field_object(draft->original, "text", NULL, &text, error)) return false;
   if (!text) return true;
-  if (!json_is_object(text))
-    return ommai_api_fail(error, 400, "text", "text must be an object, got %s.", ommai_json_kind(text));
   format = ommai_field_get(text, "format");
   const char *type = json_string_value(json_object_get(format, "type"));
   if (!format) return true;
@@ -204,9 +203,8 @@ static bool read_tool_choice(struct ommai_chat_draft *draft, struct ommai_api_er
 
 static bool read_reasoning(struct ommai_chat_draft *draft, struct ommai_api_error *error) {
   static const char *const known[] = {"effort", "summary", "generate_summary", NULL};
-  const json_t *reasoning = ommai_field_get(draft->original, "reasoning");
-  if (!reasoning) return true;
-  if (!ommai_field_members(reasoning, "reasoning", "reasoning", known, error)) return false;
+  const json_t *reasoning;
+  if (!ommai_field_object(draft->original, "reasoning", known, &reasoning, error)) return false;
   json_t *effort = ommai_field_get(reasoning, "effort");
   if (effort) ommai_chat_draft_set(draft, "reasoning_effort", json_incref(effort));
   return true;

@@ -43,10 +43,10 @@ static bool read_json_schema(const json_t *format, struct wish *wish, struct omm
 static bool read_response_format(const json_t *root, struct wish *wish, struct ommai_api_error *error) {
   static const char FIELD[] = "response_format";
   static const char *const known[] = {"type", "json_schema", NULL};
-  const json_t *format = ommai_field_get(root, FIELD);
+  const json_t *format;
   const char *type = NULL;
+  if (!ommai_field_object(root, FIELD, known, &format, error)) return false;
   if (!format) return true;
-  if (!ommai_field_members(format, FIELD, FIELD, known, error)) return false;
   if (!ommai_field_string(format, "type", &type, error)) return false;
   if (type && !strcmp(type, "text")) return true;
   if (type && !strcmp(type, "json_object")) return set_wish(wish, OMMA_GRAMMAR_JSON_OBJECT, NULL, FIELD, NULL, error);
@@ -103,10 +103,7 @@ static bool read_structured_outputs(const json_t *root, struct wish *wish, struc
   static const char FIELD[] = "structured_outputs";
   const json_t *object = ommai_field_get(root, FIELD);
   if (ommai_field_is_neutral(object)) return true;
-  if (!json_is_object(object)) {
-    return ommai_api_fail(error, 400, FIELD, "structured_outputs must be an object, got %s.", ommai_json_kind(object));
-  }
-  if (!check_keys(object, error)) return false;
+  if (!ommai_field_members(object, FIELD, FIELD, NULL, error) || !check_keys(object, error)) return false;
   for (size_t i = 0; i < N_WAYS; i++) {
     const json_t *value = ommai_field_get(object, WAYS[i].key);
     if (!ommai_field_is_neutral(value) && !set_wish(wish, WAYS[i].kind, value, FIELD, WAYS[i].key, error)) return false;

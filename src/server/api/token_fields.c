@@ -10,8 +10,6 @@
 #include "server/core/request_json.h"
 #include "server/state/server_config.h"
 
-static bool is_token(const struct ommai_server_config *config, int64_t id) { return id >= 0 && id < config->info.vocab_size; }
-
 /* ---- logit_bias ---- */
 
 /* Keys are ids as texts, since keys of JSON are. */
@@ -25,13 +23,12 @@ static bool read_key(const char *key, int64_t *id) {
 static bool read_biases(const struct ommai_server_config *config, const json_t *root, struct ommai_token_fields *fields,
                         struct ommai_api_error *error) {
   static const char FIELD[] = "logit_bias";
-  json_t *object = ommai_field_get(root, FIELD), *value;
+  const json_t *object;
+  json_t *value;
   const char *key;
-  size_t count = json_object_size(object);
+  if (!ommai_field_object(root, FIELD, NULL, &object, error)) return false;
   if (!object) return true;
-  if (!json_is_object(object)) {
-    return ommai_api_fail(error, 400, FIELD, "%s must be an object, got %s.", FIELD, ommai_json_kind(object));
-  }
+  size_t count = json_object_size(object);
   if (count > OMMA_MAX_LOGIT_BIAS) {
     return ommai_api_fail(error, 400, FIELD, "%s must hold at most %d tokens, got %zu.", FIELD, OMMA_MAX_LOGIT_BIAS, count);
   }
@@ -39,9 +36,9 @@ static bool read_biases(const struct ommai_server_config *config, const json_t *
   if (!fields->biases) return ommai_api_fail_memory(error);
   fields->n_biases = count;
   size_t i = 0;
-  json_object_foreach(object, key, value) {
+  json_object_foreach((json_t *)object, key, value) {
     int64_t id;
-    if (!read_key(key, &id) || !is_token(config, id)) {
+    if (!read_key(key, &id) || id < 0 || id >= config->info.vocab_size) {
       return ommai_api_fail(error, 400, FIELD, "%s: \"%.80s\" must be a token id from 0 to %" PRId64 ".", FIELD, key,
                             config->info.vocab_size - 1);
     }
@@ -62,20 +59,8 @@ static bool read_allowed(const struct ommai_server_config *config, const json_t 
   const json_t *array;
   if (!ommai_field_array(root, FIELD, &array, error)) return false;
   if (!array) return true;
-  size_t count = json_array_size(array);
-  if (count == 0) return ommai_api_fail(error, 400, FIELD, "%s must hold at least one token id, got [].", FIELD);
-  fields->allowed = ommai_allocate(config->allocator, count, sizeof *fields->allowed);
-  if (!fields->allowed) return ommai_api_fail_memory(error);
-  fields->n_allowed = count;
-  for (size_t i = 0; i < count; i++) {
-    int64_t id;
-    if (!ommai_json_whole(json_array_get(array, i), &id) || !is_token(config, id)) {
-      return ommai_api_fail(error, 400, FIELD, "%s[%zu] must be a token id from 0 to %" PRId64 ".", FIELD, i,
-                            config->info.vocab_size - 1);
-    }
-    fields->allowed[i] = (int32_t)id;
-  }
-  return true;
+  if (!json_array_size(array)) return ommai_api_fail(error, 400, FIELD, "%s must hold at least one token id, got [].", FIELD);
+  return ommai_token_array_read(config, array, FIELD, &fields->allowed, &fields->n_allowed, error);
 }
 
 /* ---- bad_words ---- */
@@ -121,10 +106,9 @@ static bool read_ngram_size(const json_t *object, struct omma_sampling *sampling
 static bool read_extra(const json_t *root, struct omma_sampling *sampling, struct ommai_api_error *error) {
   static const char FIELD[] = "vllm_xargs";
   static const char *const known[] = {"no_repeat_ngram_size", "debug", NULL};
-  const json_t *object = ommai_field_get(root, FIELD);
-  if (!object) return true;
-  if (!ommai_field_members(object, FIELD, FIELD, known, error)) return false;
-  return read_ngram_size(object, sampling, error) || ommai_api_error_prefix(error, "%s", FIELD);
+  const json_t *object;
+  if (!ommai_field_object(root, FIELD, known, &object, error)) return false;
+  return !object || read_ngram_size(object, sampling, error) || ommai_api_error_prefix(error, "%s", FIELD);
 }
 
 static bool read_repetition(const json_t *root, struct omma_sampling *sampling, struct ommai_api_error *error) {

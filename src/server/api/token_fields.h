@@ -33,12 +33,14 @@ bool ommai_truncation_read(const json_t *root, int64_t room, struct omma_truncat
 
 /* ---- between texts and token ids ---- */
 
-/* Each gives *tokens in the server's memory, to be released with *n_tokens (also when there are
- * none); false with *error filled. */
-/* A text of more than `max_tokens` tokens is refused before more of it is read than that takes. */
+/* *tokens are in the server's memory, to be released with *n_tokens (also when there are none).
+ * False with *error filled. A text of more than `max_tokens` tokens is refused before more of it is
+ * read than that takes. */
 bool ommai_text_tokenize(const struct ommai_server_config *config, const json_t *text, size_t max_tokens, int32_t **tokens,
                          size_t *n_tokens, struct ommai_api_error *error);
-/* `field` names the array in errors. */
+/* `field` names the array in errors. The former has room for its entries. */
+bool ommai_token_ids_read(const struct ommai_server_config *config, const json_t *array, const char *field, int32_t *ids,
+                          struct ommai_api_error *error);
 bool ommai_token_array_read(const struct ommai_server_config *config, const json_t *array, const char *field, int32_t **tokens,
                             size_t *n_tokens, struct ommai_api_error *error);
 

@@ -32,19 +32,27 @@ bool ommai_text_tokenize(const struct ommai_server_config *config, const json_t 
   return true;
 }
 
+bool ommai_token_ids_read(const struct ommai_server_config *config, const json_t *array, const char *field, int32_t *ids,
+                          struct ommai_api_error *error) {
+  for (size_t i = 0; i < json_array_size(array); i++) {
+    int64_t id;
+    if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= config->info.vocab_size) {
+      return ommai_api_fail(error, 400, field, "%s[%zu] must be a token id from 0 to %" PRId64 ".", field, i,
+                            config->info.vocab_size - 1);
+    }
+    ids[i] = (int32_t)id;
+  }
+  return true;
+}
+
 bool ommai_token_array_read(const struct ommai_server_config *config, const json_t *array, const char *field, int32_t **tokens,
                             size_t *n_tokens, struct ommai_api_error *error) {
   size_t count = json_array_size(array);
   int32_t *made = ommai_allocate(config->allocator, count, sizeof *made);
   if (!made) return ommai_api_fail_memory(error);
-  for (size_t i = 0; i < count; i++) {
-    int64_t id;
-    if (!ommai_json_whole(json_array_get(array, i), &id) || id < 0 || id >= config->info.vocab_size) {
-      ommai_release(config->allocator, made, count, sizeof *made);
-      return ommai_api_fail(error, 400, field, "%s[%zu] must be a token id from 0 to %" PRId64 ".", field, i,
-                            config->info.vocab_size - 1);
-    }
-    made[i] = (int32_t)id;
+  if (!ommai_token_ids_read(config, array, field, made, error)) {
+    ommai_release(config->allocator, made, count, sizeof *made);
+    return false;
   }
   *tokens = made;
   *n_tokens = count;

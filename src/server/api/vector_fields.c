@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/plural.h"
 #include "server/api/answer_fields.h"
 #include "server/api/token_fields.h"
 #include "server/core/request_json.h"
@@ -26,30 +25,15 @@ const struct ommai_vector_rules *ommai_vector_rules_of(const char *path) {
   return NULL;
 }
 
-/* One of a list of words that ends in NULL, by its place. */
-static bool read_word(const json_t *root, const char *key, const char *const *words, int *place,
-                      struct ommai_api_error *error) {
-  const char *word = NULL;
-  if (!ommai_field_string(root, key, &word, error)) return false;
-  for (int i = 0; word && words[i]; i++) {
-    if (strcmp(word, words[i]) != 0) continue;
-    *place = i;
-    return true;
-  }
-  if (!word) return true;
-  char list[160] = "";
-  for (int i = 0; words[i]; i++) ommai_list_entry(list, sizeof list, "\"%s\"", words[i]);
-  return ommai_api_fail(error, 400, key, "%s must be one of %s, got \"%.40s\".", key, list, word);
-}
-
 /* How vectors are written in the reply. */
 static bool read_encoding(const json_t *root, struct ommai_vector_fields *fields, struct ommai_api_error *error) {
   static const char *const formats[] = {"float", "base64", "bytes_only", NULL};
   static const char *const types[] = {"float32", "float16", "bfloat16", NULL};
   static const char *const orders[] = {"native", "little", "big", NULL};
   int format = 0, type = 0, order = 0;
-  if (!read_word(root, "encoding_format", formats, &format, error) || !read_word(root, "embed_dtype", types, &type, error) ||
-      !read_word(root, "endianness", orders, &order, error)) {
+  if (!ommai_field_word(root, "encoding_format", formats, &format, error) ||
+      !ommai_field_word(root, "embed_dtype", types, &type, error) ||
+      !ommai_field_word(root, "endianness", orders, &order, error)) {
     return false;
   }
   fields->format = (enum ommai_vector_format)format;
@@ -71,7 +55,7 @@ static bool refuse_fields(const json_t *root, struct ommai_api_error *error) {
     if (ommai_field_is_neutral(ommai_field_get(root, keys[i]))) continue;
     return ommai_api_fail(error, 400, keys[i], "%s is not supported.", keys[i]);
   }
-  return read_word(root, "padding", paddings, &padding, error) &&
+  return ommai_field_word(root, "padding", paddings, &padding, error) &&
          ommai_field_boolean(root, "add_special_tokens", &add_special_tokens, error);
 }
 
@@ -86,12 +70,11 @@ static bool read_truncation(const struct ommai_server *server, const json_t *roo
 
 /* By either of its names; the template's wins, as in vLLM. */
 static bool read_instruction(const json_t *root, struct ommai_vector_fields *fields, struct ommai_api_error *error) {
-  static const char KWARGS[] = "chat_template_kwargs";
   static const char *const known[] = {"instruction", NULL};
-  const json_t *kwargs = ommai_field_get(root, KWARGS);
+  const json_t *kwargs;
   return ommai_field_string(root, "instruction", &fields->instruction, error) &&
-         (!kwargs || (ommai_field_members(kwargs, KWARGS, KWARGS, known, error) &&
-                      ommai_field_string(kwargs, "instruction", &fields->instruction, error)));
+         ommai_field_object(root, "chat_template_kwargs", known, &kwargs, error) &&
+         ommai_field_string(kwargs, "instruction", &fields->instruction, error);
 }
 
 static bool read_max_tokens(const struct ommai_server *server, const json_t *root, const char *key, int64_t *limit,
@@ -128,18 +111,13 @@ static bool read_dimensions(const struct ommai_server *server, const json_t *roo
                         elsewhere ? "; /v1/embeddings has it" : " of this model");
 }
 
-static bool read_salt(const json_t *root, struct ommai_vector_fields *fields, struct ommai_api_error *error) {
-  if (!ommai_field_string(root, "cache_salt", &fields->cache_salt, error)) return false;
-  return !fields->cache_salt || fields->cache_salt[0] ||
-         ommai_api_fail(error, 400, "cache_salt", "cache_salt must not be empty.");
-}
-
 bool ommai_vector_fields_read(struct ommai_server *server, const json_t *root, const struct ommai_vector_rules *rules,
                               struct ommai_vector_fields *fields, struct ommai_api_error *error) {
   bool activation = true;
   *fields = (struct ommai_vector_fields){0};
   if (!ommai_model_read(&server->config, root, &fields->model, error) ||
-      !ommai_field_string(root, "request_id", &fields->request_id, error) || !read_salt(root, fields, error) ||
+      !ommai_field_string(root, "request_id", &fields->request_id, error) ||
+      !ommai_field_name(root, "cache_salt", &fields->cache_salt, error) ||
       !ommai_field_integer(root, "priority", INT32_MIN, INT32_MAX, &fields->priority, error) ||
       !ommai_field_boolean(root, "use_activation", &activation, error) || !refuse_fields(root, error) ||
       !read_truncation(server, root, &fields->truncation, error)) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/plural.h"
 #include "server/core/field_value.h"
 
 /* The index after the string that begins at body[start], or `size` when it does not end. */
@@ -153,6 +154,23 @@ bool ommai_field_string(const json_t *object, const char *key, const char **out,
   return true;
 }
 
+bool ommai_field_name(const json_t *object, const char *key, const char **out, struct ommai_api_error *error) {
+  if (!ommai_field_string(object, key, out, error)) return false;
+  return !*out || **out || ommai_api_fail(error, 400, key, "%s must not be empty.", key);
+}
+
+bool ommai_field_word(const json_t *object, const char *key, const char *const *words, int *place,
+                      struct ommai_api_error *error) {
+  const char *word = NULL;
+  char list[160] = "";
+  if (!ommai_field_string(object, key, &word, error)) return false;
+  for (int i = 0; word && words[i]; i++) {
+    if (!strcmp(word, words[i])) return *place = i, true;
+    ommai_list_entry(list, sizeof list, "\"%s\"", words[i]);
+  }
+  return !word || ommai_api_fail(error, 400, key, "%s must be one of %s, got \"%.40s\".", key, list, word);
+}
+
 bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error) {
   *out = get((struct ommai_field_note){object, key, "array", 0, 0, false});
   return !*out || json_is_array(*out) ||
@@ -179,6 +197,7 @@ bool ommai_field_members(const json_t *object, const char *field, const char *wh
   if (!json_is_object(object)) {
     return ommai_api_fail(error, 400, field, "%s must be an object, got %s.", where, ommai_json_kind(object));
   }
+  if (!known) return true;
   for (const char *const *name = known; observer.note && *name; name++) ommai_field_get(object, *name);
   json_object_foreach((json_t *)object, key, value) {
     if (json_is_null(value) || ommai_word_is_among(key, known)) continue;
@@ -186,4 +205,10 @@ bool ommai_field_members(const json_t *object, const char *field, const char *wh
     return ommai_api_fail(error, 400, field, "%s: unknown key \"%.80s\"; known %s.", where, key, list);
   }
   return true;
+}
+
+bool ommai_field_object(const json_t *object, const char *key, const char *const *known, const json_t **out,
+                        struct ommai_api_error *error) {
+  *out = ommai_field_get(object, key);
+  return !*out || ommai_field_members(*out, key, key, known, error);
 }

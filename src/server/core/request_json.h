@@ -41,11 +41,21 @@ bool ommai_field_number(const json_t *object, const char *key, double low, doubl
 /* Strings live as long as the document and hold no NUL. */
 bool ommai_field_string(const json_t *object, const char *key, const char **out, struct ommai_api_error *error);
 
+/* The same of one that must not be empty. */
+bool ommai_field_name(const json_t *object, const char *key, const char **out, struct ommai_api_error *error);
+/* One of a list of words that ends in NULL, by its place. */
+bool ommai_field_word(const json_t *object, const char *key, const char *const *words, int *place,
+                      struct ommai_api_error *error);
+
 /* NULL where it is missing or null; lives as long as the document. */
 bool ommai_field_array(const json_t *object, const char *key, const json_t **out, struct ommai_api_error *error);
+/* The same of an object, as ommai_field_members. */
+bool ommai_field_object(const json_t *object, const char *key, const char *const *known, const json_t **out,
+                        struct ommai_api_error *error);
 
-/* An object whose members are among `known` (ends in NULL): settings that are put in a wrong place
- * or misspelt must not be ignored silently. `field` is the request's, `where` names the object. */
+/* An object whose members are among `known` (ends in NULL; NULL: any): settings that are put in a
+ * wrong place or misspelt must not be ignored silently. `field` is the request's, `where` names the
+ * object. */
 bool ommai_field_members(const json_t *object, const char *field, const char *where, const char *const *known,
                          struct ommai_api_error *error);
 
