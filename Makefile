@@ -56,7 +56,7 @@ deb: ## Debian packages in build/deb, checked by lintian (needs debhelper, dpkg-
 ##@ Test
 
 .PHONY: test
-test: packages test-packages ## install what tests need, build, run all tests (some 18 minutes on two cores)
+test: packages test-packages ## install what tests need, build, run all tests (some 15 minutes on two cores)
 	@tools/run_tests.sh
 
 .PHONY: test-full
