@@ -77,7 +77,6 @@ static void try_other(json_t *root, bool responses, bool count_only) {
   } else {
     check_refusal(&error);
   }
-  json_decref(root);
 }
 
 static void try_completion(json_t *root) {

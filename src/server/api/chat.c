@@ -73,7 +73,7 @@ static bool answer(struct ommai_http_call *call, struct ommai_chat_request *requ
 }
 
 bool ommai_endpoint_chat(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
-  return ommai_chat_job_start(call, &(struct ommai_chat_source){.root = json_incref(root)}, false, answer, error);
+  return ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, false, answer, error);
 }
 
 /* ---- /v1/messages ---- */

@@ -16,7 +16,7 @@ static void remove_all(json_t *object, const char *const *keys) {
 
 void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, const char *const *own) {
   *draft = (struct ommai_chat_draft){
-      .original = json_incref(original), .chat = json_copy(original), .messages = json_array(), .locations = json_array()};
+      .original = original, .chat = json_copy(original), .messages = json_array(), .locations = json_array()};
   draft->failed = !draft->chat || !draft->messages || !draft->locations;
   if (draft->failed) return;
   remove_all(draft->chat, chat_alone);

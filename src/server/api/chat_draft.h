@@ -11,8 +11,8 @@ struct ommai_chat_draft {
   bool failed;       /* memory ran out */
 };
 
-/* Begins with the members of `original`, which is kept, but for those that chats alone have and for
- * `own` (ends in NULL), whose meaning differs. */
+/* Begins with the members of `original`, whose reference is taken over, but for those that chats
+ * alone have and for `own` (ends in NULL), whose meaning differs. */
 void ommai_chat_draft_begin(struct ommai_chat_draft *draft, json_t *original, const char *const *own);
 
 /* Each takes its value's reference over; NULL: memory ran out while it was made. */

@@ -200,9 +200,12 @@ static void run(struct ommai_job *queued) {
 
 bool ommai_endpoint_completions(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct completion_job *job = ommai_allocate(call->allocator, 1, sizeof *job);
-  if (!job) return ommai_api_fail_memory(error);
+  if (!job) {
+    json_decref(root);
+    return ommai_api_fail_memory(error);
+  }
   job->call = call;
-  job->root = json_incref(root);
+  job->root = root;
   ommai_http_call_keep(call);
   if (!ommai_grammar_job_start(&job->grammar, call, root, run)) run(&job->grammar.job);
   return true;

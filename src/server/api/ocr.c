@@ -280,13 +280,14 @@ static void run(struct ommai_job *job) {
 
 /* ---- the request ---- */
 
+/* Takes root over, unless memory is out: NULL. */
 static struct ocr *make_ocr(struct ommai_http_call *call, json_t *root) {
   struct ocr *ocr = ommai_allocate(call->allocator, 1, sizeof *ocr);
   if (!ocr) return NULL;
   *ocr = (struct ocr){.job.run = run,
                       .call = call,
                       .allocator = call->allocator,
-                      .root = json_incref(root),
+                      .root = root,
                       .source.descriptor = -1,
                       .reply = ommai_text_of(call->allocator),
                       .limits = {RENDER_BYTES, call->config->settings.max_page_pixels, RENDER_SECONDS, is_over, ocr}};
@@ -307,9 +308,15 @@ static bool check_server(const struct ommai_server *server, struct ommai_api_err
 
 bool ommai_endpoint_ocr(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct ommai_ocr_request request;
-  if (!check_server(call->server, error) || !ommai_ocr_request_read(call->server, root, &request, error)) return false;
-  struct ocr *ocr = make_ocr(call, root);
-  if (!ocr) return ommai_api_fail_memory(error);
+  struct ocr *ocr = NULL;
+  if (check_server(call->server, error) && ommai_ocr_request_read(call->server, root, &request, error)) {
+    ocr = make_ocr(call, root);
+    if (!ocr) ommai_api_fail_memory(error);
+  }
+  if (!ocr) {
+    json_decref(root);
+    return false;
+  }
   ocr->request = request;
   ommai_request_log_inputs(call, request.model, 1);
   if (ommai_job_queue_push(call->server->readers, &ocr->job, 0)) return true;

@@ -136,13 +136,13 @@ static json_t *schema_of(const json_t *notes, const json_t *members, const json_
   return json_pack("{s:s, s:o}", "type", "object", "properties", properties);
 }
 
-/* What a request becomes before it is read as a chat. */
+/* What a request becomes before it is read as a chat. Takes root over. */
 static bool convert(const struct ommai_server *server, enum kind kind, json_t *root, struct ommai_chat_source *source,
                     struct ommai_api_error *error) {
   if (kind == RESPONSES) return ommai_responses_request_read(root, source, error);
   if (kind == MESSAGES || kind == COUNT)
     return ommai_messages_request_read(&server->config, root, kind == COUNT, source, error);
-  *source = (struct ommai_chat_source){.root = json_incref(root)};
+  *source = (struct ommai_chat_source){.root = root};
   return true;
 }
 
@@ -153,21 +153,33 @@ static bool read_tokens(const struct ommai_server *server, enum kind kind, json_
   return good;
 }
 
-/* Reads a request and drops what it became. *chat is the address of the chat among that. */
+/* Reads and drops a request, which is taken over. *chat is the address of the chat that it
+ * became. */
 static bool read_request(struct ommai_server *server, const struct sample *sample, json_t *root, const void **chat,
                          struct ommai_api_error *error) {
   enum kind kind = sample->kind;
   struct ommai_chat_source source;
   struct ommai_chat_request request;
-  struct ommai_ocr_request ocr;
   *chat = NULL;
-  if (kind == COMPLETION) return ommai_completion_check(server, root, error);
-  if (kind == OCR) return ommai_ocr_request_read(server, root, &ocr, error);
+  if (kind == COMPLETION) {
+    bool good = ommai_completion_check(server, root, error);
+    json_decref(root);
+    return good;
+  }
+  if (kind == OCR) {
+    struct ommai_ocr_request ocr;
+    bool good = ommai_ocr_request_read(server, root, &ocr, error);
+    json_decref(root);
+    return good;
+  }
   if (kind == DETOKENIZE) return read_tokens(server, kind, root, error);
-  if (kind == TOKENIZE) read_tokens(server, kind, root, error);
+  if (kind == TOKENIZE) read_tokens(server, kind, json_incref(root), error);
   if (kind == VECTORS) {
     bool good = ommai_vector_request_check(server, root, ommai_vector_rules_of(sample->path), error);
-    if (!good || !ommai_field_get(root, "messages")) return good;
+    if (!good || !ommai_field_get(root, "messages")) {
+      json_decref(root);
+      return good;
+    }
   }
   if (!convert(server, kind, root, &source, error)) return false;
   *chat = source.root;
@@ -185,7 +197,7 @@ static void observe(struct maker *maker, const struct sample *sample, json_t *mo
   json_object_update(root, more);
   json_object_clear(maker->notes);
   ommai_fields_observe(take_note, maker);
-  read_request(maker->server, sample, root, &chat, &error);
+  read_request(maker->server, sample, json_incref(root), &chat, &error);
   ommai_fields_observe(NULL, NULL);
   schema = schema_of(maker->notes, members_at(maker->notes, root), root);
   json_object_update_recursive(own, schema);
@@ -206,9 +218,7 @@ static void add_handed_on(const struct ommai_server *server, const struct sample
   json_t *root = json_loads(sample->required, 0, NULL);
   const char *key;
   json_object_foreach(others, key, schema) if (!json_object_get(root, key)) json_object_set_new(root, key, json_null());
-  bool good = convert(server, sample->kind, root, &source, &error);
-  json_decref(root);
-  if (!good) return;
+  if (!convert(server, sample->kind, root, &source, &error)) return;
   json_object_foreach(others, key, schema) {
     if (json_is_null(json_object_get(source.root, key)) && !json_object_get(properties, key))
       json_object_set(properties, key, schema);
@@ -228,7 +238,6 @@ static void drop_refused(const struct maker *maker, const struct sample *sample,
     bool is_probe = !json_object_get(root, key) && !json_object_set_new(root, key, json_true());
     bool good = read_request(maker->server, sample, root, &chat, &error);
     if (is_probe && !good && strstr(error.message, "not supported")) json_object_del(properties, key);
-    json_decref(root);
   }
 }
 

@@ -6,15 +6,15 @@
 
 /* ---- /v1/messages and /v1/messages/count_tokens ---- */
 
-/* Makes a chat of the request, which it keeps. count_only: what concerns the answer is not read.
- * False with *error filled: what cannot be done is refused by its name; values that chats have in
- * common with it are checked there. */
+/* Makes a chat of the request, which is taken over. count_only: what concerns the answer is not
+ * read. False with *error filled: what cannot be done is refused by its name; values that chats
+ * have in common with it are checked there. */
 bool ommai_messages_request_read(const struct ommai_server_config *config, json_t *root, bool count_only,
                                  struct ommai_chat_source *source, struct ommai_api_error *error);
 
 /* ---- /v1/responses ---- */
 
-/* Makes a chat of the request, which it keeps. False with *error filled: what cannot be done
+/* Makes a chat of the request, which is taken over. False with *error filled: what cannot be done
  * is refused by its name; values that chats have in common with it are checked there. */
 bool ommai_responses_request_read(json_t *root, struct ommai_chat_source *source, struct ommai_api_error *error);
 
@@ -28,8 +28,8 @@ bool ommai_completion_check(struct ommai_server *server, json_t *root, struct om
 
 /* ---- /tokenize (of a prompt) and /detokenize ---- */
 
-/* Each appends the reply. False with *error filled. */
-bool ommai_tokenize(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
+/* Each takes `root` over and appends the reply. False with *error filled. */
+bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
                     struct ommai_api_error *error);
-bool ommai_detokenize(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
+bool ommai_detokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
                       struct ommai_api_error *error);

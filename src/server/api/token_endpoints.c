@@ -71,16 +71,23 @@ static bool tokenize_messages(struct ommai_http_call *call, struct ommai_chat_re
   return good;
 }
 
-bool ommai_tokenize(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
+bool ommai_tokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
                     struct ommai_api_error *error) {
   const json_t *prompt = ommai_field_get(root, "prompt");
-  bool with_texts = false;
+  bool with_texts = false, done = false;
   const char *model;
-  if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) return false;
-  if (!ommai_model_read(config, root, &model, error)) return false;
-  if (!prompt) return ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
-  if (ommai_json_is_text(prompt)) return tokenize_text(config, prompt, with_texts, out, error);
-  return ommai_api_fail(error, 400, "prompt", "prompt must be a string, got %s.", ommai_json_kind(prompt));
+  if (!ommai_field_boolean(root, "return_token_strs", &with_texts, error)) goto end;
+  if (!ommai_model_read(config, root, &model, error)) goto end;
+  if (!prompt) {
+    ommai_api_fail_body(error, "body.prompt", "Field required: prompt or messages.");
+  } else if (!ommai_json_is_text(prompt)) {
+    ommai_api_fail(error, 400, "prompt", "prompt must be a string, got %s.", ommai_json_kind(prompt));
+  } else {
+    done = tokenize_text(config, prompt, with_texts, out, error);
+  }
+end:
+  json_decref(root);
+  return done;
 }
 
 static bool write_text(const struct ommai_server_config *config, const int32_t *tokens, size_t n_tokens, struct ommai_text *out,
@@ -96,25 +103,33 @@ static bool write_text(const struct ommai_server_config *config, const int32_t *
   return done;
 }
 
-bool ommai_detokenize(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
+bool ommai_detokenize(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
                       struct ommai_api_error *error) {
   const json_t *array = ommai_field_get(root, "tokens");
-  size_t n_tokens;
-  int32_t *tokens;
+  size_t n_tokens = 0;
+  int32_t *tokens = NULL;
+  bool done = false;
   const char *model;
-  if (!ommai_model_read(config, root, &model, error)) return false;
-  if (!array) return ommai_api_fail_body(error, "body.tokens", "Field required: tokens.");
+  if (!ommai_model_read(config, root, &model, error)) goto end;
   if (!json_is_array(array)) {
-    return ommai_api_fail(error, 400, "tokens", "tokens must be an array of token ids, got %s.", ommai_json_kind(array));
+    if (array) {
+      ommai_api_fail(error, 400, "tokens", "tokens must be an array of token ids, got %s.", ommai_json_kind(array));
+    } else {
+      ommai_api_fail_body(error, "body.tokens", "Field required: tokens.");
+    }
+    goto end;
   }
-  if (!ommai_token_array_read(config, array, "tokens", &tokens, &n_tokens, error)) return false;
-  bool done = write_text(config, tokens, n_tokens, out, error);
+  if (!ommai_token_array_read(config, array, "tokens", &tokens, &n_tokens, error)) goto end;
+  done = write_text(config, tokens, n_tokens, out, error);
+end:
   ommai_release(config->allocator, tokens, n_tokens, sizeof *tokens);
+  json_decref(root);
   return done;
 }
 
-static bool reply(struct ommai_http_call *call, const json_t *root,
-                  bool (*work)(const struct ommai_server_config *config, const json_t *root, struct ommai_text *out,
+/* Takes root over. */
+static bool reply(struct ommai_http_call *call, json_t *root,
+                  bool (*work)(const struct ommai_server_config *config, json_t *root, struct ommai_text *out,
                                struct ommai_api_error *error),
                   struct ommai_api_error *error) {
   struct ommai_text out = ommai_text_of(call->allocator);
@@ -126,7 +141,7 @@ static bool reply(struct ommai_http_call *call, const json_t *root,
 
 bool ommai_endpoint_tokenize(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   if (!ommai_field_get(root, "messages")) return reply(call, root, ommai_tokenize, error);
-  return ommai_chat_job_start(call, &(struct ommai_chat_source){.root = json_incref(root)}, true, tokenize_messages, error);
+  return ommai_chat_job_start(call, &(struct ommai_chat_source){.root = root}, true, tokenize_messages, error);
 }
 
 bool ommai_endpoint_detokenize(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {

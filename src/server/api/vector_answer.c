@@ -350,10 +350,13 @@ static bool read_request(struct vector_answer *answer, struct ommai_api_error *e
 
 bool ommai_endpoint_vectors(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error) {
   struct vector_answer *answer = ommai_allocate(call->allocator, 1, sizeof *answer);
-  if (!answer) return ommai_api_fail_memory(error);
+  if (!answer) {
+    json_decref(root);
+    return ommai_api_fail_memory(error);
+  }
   answer->call = call;
   answer->allocator = answer->inputs.allocator = call->allocator;
-  answer->root = json_incref(root);
+  answer->root = root;
   ommai_http_call_keep(call);
   answer->rules = ommai_vector_rules_of(call->route->path);
   pthread_mutex_init(&answer->lock, NULL);

@@ -22,7 +22,8 @@ void ommai_endpoint_openapi(struct ommai_http_call *call);
 void ommai_endpoint_docs(struct ommai_http_call *call);
 void ommai_endpoint_encoding(struct ommai_http_call *call);
 
-/* On a worker, with the JSON of the body. False with *error filled: the call is to get it. */
+/* On a worker; each takes the JSON of the body over. False with *error filled: the call is to get
+ * the error. */
 bool ommai_endpoint_chat(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
 bool ommai_endpoint_completions(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
 bool ommai_endpoint_responses(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);

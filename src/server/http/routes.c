@@ -86,9 +86,7 @@ static bool check_model(const struct omma_model_info *info, const struct ommai_r
 static bool answer(struct ommai_http_call *call, struct ommai_api_error *error) {
   json_t *root = ommai_request_parse(call->body.data, call->body.size, error);
   ommai_text_free(&call->body);
-  bool good = root && call->route->answer(call, root, error);
-  json_decref(root);
-  return good;
+  return root && call->route->answer(call, root, error);
 }
 
 void ommai_route_run(struct ommai_job *job) {

@@ -18,8 +18,8 @@ struct ommai_route {
   unsigned methods;
   /* One of them. On the IO thread, at once: */
   void (*handle)(struct ommai_http_call *call);
-  /* On a worker, for bodies of type application/json: `root` is what is in it; who goes on with it
-   * keeps a reference. False with *error filled: the call is to get the error. */
+  /* On a worker, for bodies of type application/json: takes `root`, what is in it, over. False with
+   * *error filled: the call is to get the error. */
   bool (*answer)(struct ommai_http_call *call, json_t *root, struct ommai_api_error *error);
 };
 
