@@ -1,4 +1,4 @@
-/* The server's own state, shared by the files of this folder. */
+/* The server's own state, which its rooms share. */
 #pragma once
 
 #include <pthread.h>
