@@ -88,23 +88,27 @@ void ommai_manual_write(const struct ommai_command *command, FILE *out) {
   fputs(".fi\n.SH \"SEE ALSO\"\n.BR omma (1)\n", out);
 }
 
-/* Text in a cell of a Markdown table. */
-static void put_cell(const char *text, FILE *out) {
+/* What means something in a cell of a Markdown table, and in code there. */
+static const char in_cells[] = "|<*[_", in_code[] = "|";
+
+static void put_escaped(const char *text, const char *special, FILE *out) {
   for (; *text; text++) {
-    if (strchr("|<*[_", *text)) fputc('\\', out);
+    if (strchr(special, *text)) fputc('\\', out);
     fputc(*text, out);
   }
 }
 
 static void put_row(const struct ommai_option *option, FILE *out) {
   char value[OMMAI_OPTION_VALUE_SIZE];
-  fprintf(out, "| `--%s%s%s`", option->name, option->value ? " " : "", option->value ? option->value : "");
+  fprintf(out, "| `--%s%s", option->name, option->value ? " " : "");
+  if (option->value) put_escaped(option->value, in_code, out);
+  fputc('`', out);
   if (option->letter) fprintf(out, ", `-%c`", option->letter);
   fputs(" | ", out);
-  put_cell(option->help, out);
+  put_escaped(option->help, in_cells, out);
   ommai_option_describe_value(option, value, sizeof value);
   if (*value) fputc(' ', out);
-  put_cell(value, out);
+  put_escaped(value, in_cells, out);
   fputs(" |\n", out);
 }
 
