@@ -40,6 +40,12 @@ class NodeRefused(Exception):
     """The node does not take the image, and no other would."""
 
 
+def drop(task: asyncio.Future[Any]) -> None:
+    """Ends it, if it has not ended; how it did is nobody's business any more."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    task.cancel()
+
+
 def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
@@ -165,8 +171,7 @@ class Node:
                 return task.result()
             raise NodeFailed("taken out")
         finally:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            task.cancel()
+            drop(task)
 
     async def _post(self, image: Image, chat: dict[str, Any], request_id: str) -> tuple[int, bytes]:
         total = self._options.encode_timeout + self._options.encode_timeout_per_mb * image.n_bytes / 1e6

@@ -19,7 +19,7 @@ from ._budget import Budget
 from ._images import Encoded, Image, find_images, read_chat, replace_images
 from ._log import say
 from ._metrics import Metrics
-from ._nodes import CHATS, FAILURES, Node, NodeFailed, NodeRefused, encode_image, reason_of
+from ._nodes import CHATS, FAILURES, Node, NodeFailed, NodeRefused, drop, encode_image, reason_of
 from ._vllm import Answer, Vllm
 
 T = TypeVar("T")
@@ -230,7 +230,7 @@ async def _within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
             return task.result()
         raise asyncio.TimeoutError
     finally:
-        task.cancel()
+        drop(task)
 
 
 @contextlib.contextmanager
